@@ -49,7 +49,7 @@ bench: $(READY)
 bench-gpu: $(READY)
 	$(PY) benchmarks/gpu.py --out benchmarks/results $(FLAGS)
 
-# other packages, each in an environment of its own; MODEL and DATA as for studies.real_model
+# other packages, each in an environment of its own; MODEL is --folder of studies.real_model, and DATA its --data
 MODEL ?= $(HOME)/.cache/bathyscope/smollm2-135m-instruct-q4_1
 DATA ?= ../shared/data
 peers: $(READY)

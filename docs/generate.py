@@ -62,6 +62,8 @@ def main(arguments: Sequence[str]) -> None:
 def texts(folder: Path) -> None:
     """All that is made without a model: pages from beside the documents, and tables."""
     import causal_types
+    import quantised
+    import tensor_parallel
 
     adopt(folder)
     write(folder / "commands.md", commands())
@@ -69,6 +71,8 @@ def texts(folder: Path) -> None:
     for name, text in measures().items():
         write(folder / "measures" / f"{name}.md", text)
     write(folder / "causal_types.md", causal_types.page(causal_types.read_table()))
+    write(folder / "tensor_parallel.md", tensor_parallel.page(tensor_parallel.read_table()))
+    write(folder / "quantised.md", quantised.page(quantised.read_table()))
 
 
 def write(path: Path, text: str) -> None:

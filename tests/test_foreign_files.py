@@ -21,7 +21,7 @@ from bathyscope.core.own_files import require_own, require_own_page, require_own
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin
 from bathyscope.pages.files.export import save_figures
 from bathyscope.pages.papers.json_record import check_record
-from bathyscope.prompts.files import prompt_lines
+from bathyscope.prompts.prompt_rows import prompt_lines
 
 FOREIGN: dict[str, bytes] = {
     ".md": b"# Read me\n\nWords of my own.\n",

@@ -61,6 +61,8 @@ FORMATS = {"badge", "card"}
 PYTHON_ONLY = {
     # what the command line does on the way, or what stays in memory
     *("load", "open", "scheduled"),
+    # survey --states
+    "survey_states",
     # inside of a training loop
     "watch",
     # a module, for authors of measures and families

@@ -26,6 +26,7 @@ MEASURED = sorted(
 """Variables of single prompts, whose means have intervals on pages."""
 UNLIMITED = {
     *("kl_top_p", "kl_tail", "interaction", "recovered", "recovered_all", "change", "change_all", "log_p"),
+    *("recovered_at", "change_at"),
     *("attribution", "completeness", "mean", "largest_token", "largest_channel", "operand_left", "top_id"),
     *("jacobian_id", "piece", "added_loss", "n_averaged", "cost", "score"),
 }

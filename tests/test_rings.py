@@ -257,10 +257,11 @@ def test_an_import_by_name_is_noticed(tmp_path: Path) -> None:
 
 
 def test_what_a_run_shows_of_itself_is_entered_from_above() -> None:
-    """The one way up: names whose code the package enters, called by no file but that of the run."""
+    """The one way up: names whose code the package enters, called by no file but those of runs and of results."""
     callers = [path for path in FILES if "bathyscope.core.above.from_above" in imported(path)]
-    assert callers == [ROOT / "runs" / "run.py"]
-    calls = [node for node in ast.walk(ast.parse(callers[0].read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    assert callers == [ROOT / "core" / "result.py", ROOT / "runs" / "run.py"]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in callers]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     names = {ast.unparse(node.args[0]) for node in calls if ast.unparse(node.func) == "from_above"}
     assert names == {repr(name) for name in above._PLACES}
     assert all(callable(above.from_above(name)) for name in above._PLACES)

@@ -24,12 +24,13 @@ from bathyscope.model.options import LoadOptions
 from bathyscope.pages.files.export import save_figures
 from bathyscope.pages.options import FileOptions, PageOptions, PlotOptions, ReproduceOptions
 from bathyscope.surgery import options as surgery
-from bathyscope.surveying.options import CourseOptions, EstimateOptions, SurveyOptions
+from bathyscope.surveying.options import CourseOptions, EstimateOptions, StatesOptions, SurveyOptions
 
 SECTIONS = ("model", "measures", "surveying", "surgery", "analysis", "pages")
 VERBS: dict[type, Callable[..., Any]] = {
     LoadOptions: bathyscope.load,
     SurveyOptions: bathyscope.survey,
+    StatesOptions: bathyscope.survey_states,
     EstimateOptions: bathyscope.estimate,
     surgery.PruneOptions: bathyscope.prune,
     surgery.RepairOptions: bathyscope.repair,
@@ -65,6 +66,7 @@ OBJECTS = {
 WIDER = {
     LoadOptions: ("dtype", "device"),
     SurveyOptions: ("prompts", "measures", "schedule"),
+    StatesOptions: ("states", "head", "prompts", "measures", "boundaries", "dtype"),
     EstimateOptions: ("prompts", "measures", "dtype", "device"),
     surgery.PruneOptions: ("data",),
     surgery.EvaluateOptions: ("schedules", "data"),
@@ -120,7 +122,7 @@ sys.exit(str(imported) if imported else 0)
 def results_of_verbs() -> Sequence[type]:
     """What verbs that act on models, runs or tables are annotated to return."""
     verbs = [
-        *("survey", "join", "estimate", "grid", "check"),
+        *("survey", "survey_states", "join", "estimate", "grid", "check"),
         *("compare", "group", "cka", "diff", "maps", "solved", "probe", "depth_performance"),
         *("fit_lens", "course", "written"),
         *("prune", "repair", "repeat_scan", "exit_advice", "evaluate", "reproduce"),

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from bathyscope.surveying.distributed.joining import join as join
     from bathyscope.surveying.engines import survey as survey
     from bathyscope.surveying.grids import grid as grid
+    from bathyscope.surveying.stored import survey_states as survey_states
     from bathyscope.surveying.training.course import course as course
     from bathyscope.surveying.training.watch import watch as watch
 
@@ -70,11 +71,12 @@ __version__ = version("bathyscope")
 _LAZY = homes(__file__)
 _MODULES = ("extend",)
 
-# A run lies below what draws it, and this file above both.
+# Runs and other results lie below what draws them, and this file above both.
 enter_above(
     {
         "card": "bathyscope.pages.head.notebook:notebook_html",
         "explore": "bathyscope.pages.explorer.widget:explorer",
+        "picture": "bathyscope.pages.figures.results:picture",
         "plot": "bathyscope.pages.plotting:plot",
     }
 )

@@ -87,6 +87,20 @@ class RepairError(BathyscopeError, ValueError):
         self.repaired = repaired
 
 
+class RankError(BathyscopeError, RuntimeError):
+    """Another of the processes that hold one model together has ended, and this one cannot go on.
+
+    Args:
+        exit_code: of the process that ended first.
+        speaks: whether this process is the one that says so.
+    """
+
+    def __init__(self, message: str, exit_code: int = 1, speaks: bool = True) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.speaks = speaks
+
+
 def shown(text: object, keep: str = "") -> str:
     r"""Return the text with every letter escaped that would act on a terminal or a page, or that no file can hold.
 

@@ -97,13 +97,20 @@ class Repeatable:
     form: str = ""
 
 
+@dataclass(frozen=True)
+class ByName:
+    """Annotates an option whose value may be a dict: a command line gives each entry by its name, --option.NAME."""
+
+
 Coverage = Annotated[float, Range(0.01, 0.9999)]
 """The coverage of an interval."""
 Share = Annotated[float, Range(0, 1, open=True)]
 """A part of a whole, of which something is left on both sides."""
 Positive = Annotated[float, Range(0, open=True)]
-Resamples = Annotated[int, Range(1, 10_000_000)]
-"""The resamples of a bootstrap, or the orders of a permutation test."""
+Resamples = Annotated[int, Range(20, 10_000_000)]
+"""The resamples of a bootstrap: fewer tell no spread, nor a p-value below 0.05, as none is below 1/(resamples + 1)."""
+Permutations = Annotated[int, Range(1, 10_000_000)]
+"""The orders of a permutation test, whose p-value tells how few there are."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +172,15 @@ def require_allowed(instance: Any, where: str) -> None:
     hints = typing.get_type_hints(type(instance), include_extras=True)
     for field in fields(instance):
         _convert(hints[field.name], getattr(instance, field.name), f"{where}: {field.name}")
+
+
+def convert(hint: Any, value: Any, where: str) -> Any:
+    """Return a value as an annotation has it, for options that tell several kinds of values apart.
+
+    Raises:
+        OptionError: a value of another type, or one that is not allowed.
+    """
+    return _convert(hint, value, where)
 
 
 def annotations_that_resolve(function: Callable[..., Any], *, include_extras: bool = True) -> dict[str, Any]:

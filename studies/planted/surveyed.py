@@ -40,8 +40,8 @@ def surveyed(construction: Construction) -> Run:
         progress=False,
         lens={"norm": ("recompute", "frozen")},
         # intervals are not looked at
-        effective_depth={"resamples": 1},
-        depth_score={"resamples": 1, "permutations": 1},
+        effective_depth={"resamples": 20},
+        depth_score={"resamples": 20, "permutations": 1},
     )
     datasets = {name: run[name] for name in run.measures} | {name: more[name] for name in WITH_MORE}
     return dataclasses.replace(run, tree=xr.DataTree.from_dict({f"/{name}": one for name, one in datasets.items()}))

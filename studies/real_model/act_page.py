@@ -1,4 +1,4 @@
-"""The tables of what was done with the real model, and of what surveys of it took."""
+"""The tables of what was done with a real model, and of what surveys of it took."""
 
 from __future__ import annotations
 
@@ -7,23 +7,36 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import xarray as xr
+from studies.real_model.acting import RULES, acts_on
+from studies.real_model.models import SMOLLM2, RealModel
+from studies.real_model.page import put_between
+from studies.real_model.stored_plans import plan_conclusion
 
-from bathyscope import Plan
-from studies.real_model.acting import ACTS, REPAIRED_SIZE, RULES, SIZES
-
-BEGIN: Final = "<!-- acting: written by `python -m studies.real_model page`, do not edit -->"
-END: Final = "<!-- end of acting -->"
 TIMES: Final = "times.json"
 
 Acts = Mapping[str, Mapping[str, Any]]
 """Name of an act → its record."""
 
 
-def load_acts(folder: Path) -> dict[str, dict[str, Any]]:
+def marks(real: RealModel) -> tuple[str, str]:
+    """Return the lines of the page between which the acts on a model stand."""
+    whose = f" on {real.short}" if real.suffix else ""
+    begin = f"<!-- acting{whose}: written by `python -m studies.real_model page`, do not edit -->"
+    return begin, f"<!-- end of acting{whose} -->"
+
+
+def with_acts(text: str, real: RealModel, folder: Path) -> str:
+    """Return a page with the stored acts on a model between its marks.
+
+    Raises:
+        OptionError: the marks are not there, once each and in order.
+    """
+    return put_between(text, *marks(real), acting_markdown(load_acts(folder, real), load_times(folder), real))
+
+
+def load_acts(folder: Path, real: RealModel = SMOLLM2) -> dict[str, dict[str, Any]]:
     """Read the records of all acts that were carried out."""
-    files = {name: folder / f"act_{name}.json" for name in ACTS}
+    files = {name: folder / f"act_{name}.json" for name in acts_on(real)}
     return {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items() if file.exists()}
 
 
@@ -34,11 +47,18 @@ def load_times(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def acting_markdown(acts: Acts, times: list[dict[str, Any]]) -> str:
+def acting_markdown(acts: Acts, times: list[dict[str, Any]], real: RealModel = SMOLLM2) -> str:
     """Return the tables; an act that was not carried out yet says so."""
-    return "\n".join(
-        [*_pruning(acts), *_tasks(acts), *_repair(acts), *_exits(acts), *_repeats(acts), *_costs(acts), *_times(times)]
+    sections = (
+        _pruning(acts, real),
+        _tasks(acts, real),
+        _repair(acts, real),
+        _exits(acts),
+        _repeats(acts),
+        _costs(acts),
+        _times(times),
     )
+    return "\n".join(line for section in sections for line in section)
 
 
 def _table(headings: tuple[str, ...], rows: Iterator[list[str]] | list[list[str]]) -> Iterator[str]:
@@ -53,9 +73,9 @@ def _missing(title: str) -> Iterator[str]:
     yield from (f"### {title}", "", "Not carried out yet.", "")
 
 
-def _pruning(acts: Acts) -> Iterator[str]:
+def _pruning(acts: Acts, real: RealModel) -> Iterator[str]:
     title = "Leaving blocks out"
-    plans = {size: acts[f"prune_{size}"] for size in SIZES if f"prune_{size}" in acts}
+    plans = {size: acts[f"prune_{size}"] for size in real.removed if f"prune_{size}" in acts}
     if not plans:
         yield from _missing(title)
         return
@@ -87,46 +107,11 @@ def _pruning(acts: Acts) -> Iterator[str]:
     yield ""
 
 
-def plan_conclusion(record: Mapping[str, Any]) -> str:
-    """Return what the numbers of a stored plan of blocks say, in the sentences that ``prune`` prints today.
-
-    A record holds the sentences of the version that measured it, which may claim more than later ones do.
-    """
-    columns = {name for row in record["candidates"] for name in row} - {"candidate", "subset"}
-    values: dict[str, Any] = {
-        # JSON has no NaN
-        name: ("candidate", [np.nan if row.get(name) is None else row[name] for row in record["candidates"]])
-        for name in columns
-    }
-    values["subset"] = ("candidate", [row["subset"] for row in record["candidates"]])
-    if record.get("blocks_again"):
-        share = record["chosen_again"]["choice"]
-        values["chosen_again"] = ("candidate", [share, *[np.nan] * (len(record["candidates"]) - 1)])
-        values["blocks_again"] = ("unit", [row["chosen_again"] for row in record["blocks_again"]])
-        values["unit"] = [row["unit"] for row in record["blocks_again"]]
-    settings, test = record["settings"], record["data"]["test"]
-    losses = next((row for row in record.get("before_after", []) if str(row["quantity"]).startswith("loss")), None)
-    if losses is not None:
-        values["full_loss"] = ("prompt", np.full(test["prompts"], losses["before"]))
-        difference = np.full((len(record["candidates"]), test["prompts"]), losses["after"] - losses["before"])
-        values["cost"] = (("candidate", "prompt"), difference)  # of the choice; nothing reads the others'
-    data = xr.Dataset(
-        values,
-        coords={"candidate": [row["candidate"] for row in record["candidates"]], "prompt": range(test["prompts"])},
-        attrs={
-            **settings,
-            "size": settings.get("drop", len(str(record["candidates"][0]["subset"]).split(","))),
-            "n_units": record["model"]["n_blocks"],
-        },
-    )
-    return Plan(data).text
-
-
 def _blocks(subset: str) -> str:
     return subset.replace("drop:", "").replace(",", ", ")
 
 
-def _tasks(acts: Acts) -> Iterator[str]:
+def _tasks(acts: Acts, real: RealModel) -> Iterator[str]:
     title = "What tasks say"
     if "tasks" not in acts:
         yield from _missing(title)
@@ -145,7 +130,7 @@ def _tasks(acts: Acts) -> Iterator[str]:
         ["0", "whole model", *(f"{whole[task]['full']:.2f} of {whole[task]['documents']}" for task in tasks)],
         *(
             [str(size), rule, *(_difference(by_place[size, rule, task]) for task in tasks)]
-            for size in SIZES
+            for size in real.removed
             for rule in RULES
             if (size, rule, tasks[0]) in by_place
         ),
@@ -157,8 +142,8 @@ def _difference(row: Mapping[str, Any]) -> str:
     return f"{row['difference']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
 
 
-def _repair(acts: Acts) -> Iterator[str]:
-    title = f"Repairing the choice of {REPAIRED_SIZE}"
+def _repair(acts: Acts, real: RealModel) -> Iterator[str]:
+    title = f"Repairing the choice of {real.repaired}"
     if "repair" not in acts:
         yield from _missing(title)
         return

@@ -1,4 +1,4 @@
-"""Act on the real model: leave blocks out, ask tasks, repair, reload, stop early, run blocks twice.
+"""Act on a real model: leave blocks out, ask tasks, repair, reload, stop early, run blocks twice.
 
 Each act is one JSON file in the folder of results and is measured once; what is large (plans, checkpoints, states of
 training, answers) lies in a working folder, from which an interrupted act goes on.
@@ -22,15 +22,12 @@ import bathyscope
 from bathyscope import Model
 from bathyscope.extend.statistics import share_difference_interval, share_interval
 from studies.common.files import write_file
+from studies.real_model.models import SMOLLM2, RealModel
 from studies.real_model.reloading import compare_reloaded
 from studies.real_model.sources import benchmark_files, text_windows
 
-SIZES: Final = (3, 6, 10)
-REPAIRED_SIZE: Final = 6
 RULES: Final = ("choice", "block influence", "angular distance", "greedy")
 """Candidates of a plan that are asked tasks."""
-ASKED_SIZES: Final = (6,)
-"""Sizes of plans that tasks are asked of: a schedule takes a minute for each ten documents."""
 DOCUMENTS: Final = 10
 """First documents of each task."""
 HEALING: Final = {0: (10.0, 384), 1: (5.0, 96)}
@@ -53,12 +50,14 @@ class Place:
         data: folder with the data sets.
         results: folder of one JSON file for each act.
         work: folder of plans, checkpoints, states and answers.
+        real: which model it is.
     """
 
     folder: Path
     data: Path
     results: Path
     work: Path
+    real: RealModel = SMOLLM2
 
     @cached_property
     def model(self) -> Model:
@@ -97,11 +96,10 @@ def prune(place: Place, size: int) -> dict[str, Any]:
 
 def ask_tasks(place: Place) -> dict[str, Any]:
     """Ask the whole model, and the model without what each rule leaves out, the first documents of three tasks."""
-    left_out = {
-        size: {row["candidate"]: row["subset"] for row in place.read(f"prune_{size}")["candidates"]}
-        for size in ASKED_SIZES
-    }
-    schedules = list(dict.fromkeys(left_out[size][rule] for size in ASKED_SIZES for rule in RULES))
+    # of one size: a schedule takes a minute for each ten documents
+    size = place.real.repaired
+    left_out = {row["candidate"]: row["subset"] for row in place.read(f"prune_{size}")["candidates"]}
+    schedules = list(dict.fromkeys(left_out[rule] for rule in RULES))
     files = benchmark_files(place.data)
     evaluation = bathyscope.evaluate(
         place.model, list(files), schedules, data=files, limit=DOCUMENTS, out=place.work / "tasks"
@@ -109,10 +107,9 @@ def ask_tasks(place: Place) -> dict[str, Any]:
     correct = evaluation.data["correct"]
     full = correct.sel(schedule="standard")
     rows = [
-        {"size": size, "rule": rule, "schedule": left_out[size][rule], **difference}
-        for size in ASKED_SIZES
+        {"size": size, "rule": rule, "schedule": left_out[rule], **difference}
         for rule in RULES
-        for difference in task_differences(correct.sel(schedule=left_out[size][rule]), full)
+        for difference in task_differences(correct.sel(schedule=left_out[rule]), full)
     ]
     return {"documents": DOCUMENTS, "harness": evaluation.data.attrs["harness"], "rows": rows}
 
@@ -144,7 +141,7 @@ def task_differences(without: xr.DataArray, full: xr.DataArray) -> Iterable[dict
 
 
 def repair(place: Place, order: int = 0) -> dict[str, Any]:
-    """Repair the choice of six blocks by a number, a map and some minutes of training, and reload what is proved.
+    """Repair the middle choice of blocks by a number, a map and some minutes of training, and reload what is proved.
 
     Args:
         order: of ``HEALING``, and seed of the order in which the text is trained on and of the pieces that are kept
@@ -156,7 +153,7 @@ def repair(place: Place, order: int = 0) -> dict[str, Any]:
         windows = [windows[number] for number in np.random.default_rng(order).permutation(len(windows))]
     repaired = bathyscope.repair(
         place.model,
-        place.read(f"prune_{REPAIRED_SIZE}")["schedule"],
+        place.read(f"prune_{place.real.repaired}")["schedule"],
         windows,
         test=text_windows(320, 0.5, 1.0)(place.data, 12),
         how="heal",
@@ -190,32 +187,38 @@ def scan_repeats(place: Place) -> dict[str, Any]:
     return scan.record()
 
 
-ACTS: Final[Mapping[str, Callable[[Place], dict[str, Any]]]] = {
-    **{f"prune_{size}": partial(prune, size=size) for size in SIZES},
-    "repeats": scan_repeats,
-    "exits": advise_exits,
-    "repair": repair,
-    "repair_again": partial(repair, order=1),
-    "tasks": ask_tasks,
-}
-"""In an order in which each finds what it needs."""
+Act = Callable[[Place], dict[str, Any]]
 
 
-def act(place: Place, names: Sequence[str] = tuple(ACTS), tell: Callable[[str], None] = lambda _: None) -> None:
+def acts_on(real: RealModel) -> Mapping[str, Act]:
+    """Return the acts on a model by name, in an order in which each finds what it needs."""
+    return {
+        **{f"prune_{size}": partial(prune, size=size) for size in real.removed},
+        "repeats": scan_repeats,
+        "exits": advise_exits,
+        "repair": repair,
+        "repair_again": partial(repair, order=1),
+        "tasks": ask_tasks,
+    }
+
+
+def act(place: Place, names: Sequence[str] | None = None, tell: Callable[[str], None] = lambda _: None) -> None:
     """Carry out every act that has no file of results yet.
 
     Args:
-        names: of acts.
+        names: of acts; None = all.
         tell: takes a line about what is done next.
     """
     place.results.mkdir(parents=True, exist_ok=True)
     place.work.mkdir(parents=True, exist_ok=True)
-    for name in names:
+    acts = acts_on(place.real)
+    for name in names or acts:
         if place.file(name).exists():
             continue
         tell(name)
         started, cpu = time.perf_counter(), time.process_time()
-        record = ACTS[name](place)
+        record = acts[name](place)
+        record["weights"] = place.real.origin
         record["took"] = {
             "cpu_seconds": time.process_time() - cpu,
             "wall_seconds": time.perf_counter() - started,

@@ -36,6 +36,24 @@ def two_hops(model: Model, data: Path, count: int) -> xr.Dataset:
     return _stored({"depth_score.hops_2": both, "depth_score.hops_1": first}, run.identity)
 
 
+def erased_sums(model: Model, data: Path, count: int) -> xr.Dataset:
+    """Effects of erasing what a token has at a boundary, of sums; and which tokens are digits of the two numbers."""
+    run = bathyscope.survey(model, f"addition:{count}?digits=3", ["erasure"], progress=False)
+    erasure = run["erasure"]
+    variables: dict[str, Any] = {
+        f"erasure.{name}": (erasure[name].dims, np.asarray(erasure[name].values, np.float32))
+        for name in ("effect", "answer_start")
+    }
+    is_operand = np.zeros((erasure.sizes["prompt"], erasure.sizes["token"]), np.int8)
+    for row, prompt, start in zip(is_operand, run.prompts, erasure["answer_start"].values, strict=True):
+        texts = [model.tokenizer.decode([token]).strip() for token in prompt.ids[: int(start)]]
+        row[: len(texts)] = [text.isdigit() for text in texts]
+    variables["erasure.is_operand"] = (("prompt", "token"), is_operand)
+    variables["n_tokens"] = (("prompt",), erasure["n_tokens"].values)
+    identity = {"prompts": run.identity.prompts, "prompt_hash": run.identity.prompt_hash}
+    return xr.Dataset(variables).assign_attrs(identity)
+
+
 def gradients(model: Model, data: Path, count: int) -> xr.Dataset:
     """Absolute integrated gradients of sums' answers, summed over tokens, by block."""
     run = bathyscope.survey(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from studies.real_model import computed
+from studies.real_model.models import RealModel
 from studies.real_model.sources import problems_by_steps, text_windows
 
 if TYPE_CHECKING:
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
     from bathyscope import Model
 
-MODELS: Final = ("smollm2", "untrained_0", "untrained_1", "untrained_2", "shuffled")
-WITHOUT_SHUFFLED: Final = MODELS[:-1]
+UNTRAINED: Final = ("untrained_0", "untrained_1", "untrained_2")
+SHUFFLED: Final = "shuffled"
 
 
 @dataclass(frozen=True)
 class Job:
-    """One measurement, of each of some models.
+    """One measurement, of a model and of its controls.
 
     Args:
         name: as claims name it.
@@ -35,7 +36,8 @@ class Job:
         variables: measure → variables that are stored, with one choice along other dimensions.
         compute: measures a model instead of a survey, from the folder with the data and how many.
         options: of the measures.
-        models: which are measured.
+        controls: which are measured too.
+        choice: one value along dimensions that are not stored.
     """
 
     name: str
@@ -46,12 +48,16 @@ class Job:
     variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compute: Callable[[Model, Path, int], xr.Dataset] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    models: tuple[str, ...] = WITHOUT_SHUFFLED
+    controls: tuple[str, ...] = UNTRAINED
     choice: Mapping[str, Any] = field(default_factory=dict)
 
-    def count(self, model: str) -> int:
-        """How many prompts a model is measured on."""
-        return self.prompts[model != MODELS[0]]
+    def names(self, real: RealModel) -> tuple[str, ...]:
+        """The model and its controls, as files of results name them."""
+        return (real.key, *self.controls)
+
+    def count(self, real: RealModel, name: str) -> int:
+        """How many prompts the model or a control of it is measured on."""
+        return real.prompts.get(self.name, self.prompts[name != real.key])
 
 
 def _file(path: str, name: str) -> Callable[[Path, int], str]:
@@ -175,22 +181,20 @@ JOBS: Final = (
         _file("gsm8k/test_first600.jsonl", "gsm8k"),
         ("residual", "lens"),
         _STREAM,
-        models=MODELS,
+        controls=(*UNTRAINED, SHUFFLED),
     ),
     Job(
         "erasure",
         "sums of two numbers of three digits",
         (6, 2),
-        lambda _, count: f"addition:{count}?digits=3",
-        ("erasure",),
-        {"erasure": ("effect", "answer_start")},
+        compute=computed.erased_sums,
     ),
     Job(
         "benchmarks",
         "first documents of HellaSwag, ARC-easy and LAMBADA",
         (10, 0),
         compute=computed.benchmark_answers,
-        models=("smollm2",),
+        controls=(),
     ),
 )
 """Cheap ones first."""

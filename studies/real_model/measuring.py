@@ -1,4 +1,4 @@
-"""Survey the model and its controls, job by job, and store what the claims are read off."""
+"""Survey a model and its controls, job by job, and store what the claims are read off."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ import xarray as xr
 
 import bathyscope
 from bathyscope import Model, Run
-from studies.real_model.jobs import JOBS, MODELS, Job
+from studies.real_model.jobs import JOBS, SHUFFLED, UNTRAINED, Job
+from studies.real_model.models import SMOLLM2, RealModel
 from studies.real_model.timing import peak_memory, reset_peak_memory
 
 RESULTS: Final = Path(__file__).with_name("results")
 _LARGE: Final = 5000
 """Numbers from which on a variable is compressed."""
+
+
+def results_folder(real: RealModel, results: Path = RESULTS) -> Path:
+    """Return where results of a model are, of the folder of all."""
+    return results / real.results
 
 
 def measure(
@@ -32,6 +38,7 @@ def measure(
     results: Path = RESULTS,
     jobs: Sequence[Job] = JOBS,
     tell: Callable[[str], None] = lambda _: None,
+    real: RealModel = SMOLLM2,
 ) -> None:
     """Measure every job that is not stored on as many prompts as it now takes, the cheapest first.
 
@@ -40,16 +47,24 @@ def measure(
         data: folder with the data sets.
         results: folder of one netCDF file for each job and model.
         tell: takes a line about what is done next.
+        real: which model it is.
     """
     results.mkdir(parents=True, exist_ok=True)
-    # the model itself first: without its controls a row is already worth reading
-    tasks = [(job, name) for job in jobs for name in job.models]
-    for job, name in sorted(tasks, key=lambda task: task[1] != MODELS[0]):
+    # the model itself first: without its controls a row is already worth reading; each is loaded once
+    names = [real.key, *UNTRAINED, SHUFFLED]
+    tasks = [(job, name) for name in names for job in jobs if name in job.names(real)]
+    loaded: tuple[str, Model] | None = None
+    for job, name in tasks:
         file = results / f"{job.name}__{name}.nc"
-        if is_measured(file, job.count(name)):
+        if is_measured(file, job.count(real, name)):
             continue
         tell(f"{job.name}: {name}")
-        dataset = measure_job(job, name, folder, data)
+        if loaded is None or loaded[0] != name:
+            # the model before may be part of cycles, and would share the memory
+            loaded = None
+            gc.collect()
+            loaded = name, control(name, folder)
+        dataset = measure_job(job, name, loaded[1], data, real)
         # renamed when it is whole, so that an interrupted measurement leaves nothing that looks finished
         partial = file.with_suffix(".partial")
         dataset.to_netcdf(partial, engine="h5netcdf", encoding=_compressed(dataset))
@@ -71,25 +86,24 @@ def _compressed(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
     return {str(name): {"zlib": True} for name, array in dataset.data_vars.items() if array.size > _LARGE}
 
 
-def measure_job(job: Job, name: str, folder: Path, data: Path) -> xr.Dataset:
+def measure_job(job: Job, name: str, model: Model, data: Path, real: RealModel = SMOLLM2) -> xr.Dataset:
     """Return what a job stores of one model, with what it took.
 
     Args:
         name: of the model or a control of it.
-        folder: of the model.
+        model: that one, loaded.
         data: folder with the data sets.
+        real: which model it is.
     """
-    # the model of the job before may be part of cycles, and would share the memory
-    gc.collect()
-    model = control(name, folder)
     # a job's peak is its own, and neither that of loading nor of the jobs before
     reset_peak_memory()
     started, cpu = time.perf_counter(), time.process_time()
-    count = job.count(name)
+    count = job.count(real, name)
     dataset = _survey_job(job, model, data, count) if job.compute is None else job.compute(model, data, count)
     dataset.attrs |= {
         "job": job.name,
         "model": name,
+        "weights": real.origin if name == real.key else f"{name}, of the configuration of {real.name}",
         "data": job.data,
         "requested": count,
         "weight_hash": model.weight_hash,
@@ -132,21 +146,30 @@ def _noise(run: Run) -> str:
 
 
 def control(name: str, folder: Path) -> Model:
-    """Return the model, an untrained one of its configuration, or the model with its middle blocks in another order."""
+    """Return the model, an untrained one of its configuration, or the model with its middle blocks in another order.
+
+    Args:
+        name: ``untrained_SEED``, ``shuffled``, or that of the model.
+        folder: of the model.
+    """
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    if name == "smollm2":
-        return bathyscope.load(folder, dtype="float32")
-    if name == "shuffled":
+    if name == SHUFFLED:
         hf: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         layers = list(hf.model.layers)
         order = np.random.default_rng(0).permutation(np.arange(1, len(layers) - 1))
         hf.model.layers = torch.nn.ModuleList([layers[0], *(layers[block] for block in order), layers[-1]])
         for place, layer in enumerate(hf.model.layers):
             layer.self_attn.layer_idx = place
-    else:
+        if getattr(hf.config, "layer_types", None):
+            # masks and rotary bases are chosen by place, and a block takes its own along
+            types = [hf.config.layer_types[0], *(hf.config.layer_types[block] for block in order)]
+            hf.config.layer_types = [*types, hf.config.layer_types[-1]]
+    elif name.startswith("untrained_"):
         torch.manual_seed(int(name.rpartition("_")[2]))
         hf = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), dtype=torch.float32)
+    else:
+        return bathyscope.load(folder, dtype="float32")
     return bathyscope.load(hf.eval(), tokenizer=_tokenizer(folder))
 
 

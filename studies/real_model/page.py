@@ -11,19 +11,14 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.errors import OptionError
-from studies.real_model.claims import CLAIMS, Claim
 from studies.real_model.jobs import JOBS
-from studies.real_model.quantities import read
-from studies.real_model.reading import QUANTITIES, Reading, decide
+from studies.real_model.judged import NOT_YET, Stored, agreement_table, claims_table, rows_of, summary
+from studies.real_model.models import REAL_MODELS, ModelKey, RealModel
 
 BEGIN: Final = "<!-- results: written by `python -m studies.real_model page`, do not edit -->"
 END: Final = "<!-- end of the results -->"
-NOT_YET: Final = "not measured yet"
-UNTRAINED: Final = ("untrained_0", "untrained_1", "untrained_2")
-_PAPERS: Final = {"csordas2025": "C", "hu2025": "H", "lad2024": "L"}
-
-Stored = Mapping[str, Mapping[str, xr.Dataset]]
-"""Model → job → what was stored."""
+MASSIVE: Final = 10.0
+"""Times by which a block makes the largest value in the stream grow if it writes a massive activation."""
 
 
 def load_results(folder: Path) -> dict[str, dict[str, xr.Dataset]]:
@@ -35,32 +30,22 @@ def load_results(folder: Path) -> dict[str, dict[str, xr.Dataset]]:
     return stored
 
 
-def readings(claim: Claim, stored: Stored) -> dict[str, Reading]:
-    """Model → what a claim's quantity reads there, of the models whose surveys are all there."""
-    if claim.key not in QUANTITIES:
-        return {}
-    jobs = QUANTITIES[claim.key][0]
-    return {model: read(claim.key, surveys) for model, surveys in stored.items() if set(jobs) <= set(surveys)}
-
-
-def decision(claim: Claim, by_model: Mapping[str, Reading]) -> str:
-    """In words, with the reason where there is none."""
-    reading = by_model.get("smollm2")
-    if reading is None:
-        return NOT_YET
-    if reading.value != reading.value:
-        return "cannot be decided, because the quantity is undefined"
-    outcome = decide(claim, reading)
-    return f"{outcome}, because the interval crosses the bound" if outcome == "cannot be decided" else outcome
-
-
-def markdown(stored: Stored) -> str:
+def markdown(stored: Mapping[ModelKey, Stored]) -> str:
     """Summary, table of claims, and what was measured on what."""
-    rows = [(claim, readings(claim, stored)) for claim in CLAIMS]
-    return "\n".join([*_summary(rows), *_table(rows), *_observations(stored.get("smollm2", {})), *_surveys(stored)])
+    rows = {key: rows_of(real, stored.get(key, {})) for key, real in REAL_MODELS.items()}
+    lines = [
+        *summary(rows),
+        *claims_table(rows),
+        *agreement_table(rows),
+    ]
+    for key, real in REAL_MODELS.items():
+        surveys = stored.get(key, {})
+        lines += [f"### {real.short}: what was seen, and on what", ""]
+        lines += [*_observations(surveys.get(key, {})), *_surveys(surveys, real), ""]
+    return "\n".join(lines)
 
 
-def with_results(text: str, stored: Stored) -> str:
+def with_results(text: str, stored: Mapping[ModelKey, Stored]) -> str:
     """Return a page with what stands between its two marks replaced.
 
     Raises:
@@ -84,62 +69,23 @@ def put_between(text: str, begin_mark: str, end_mark: str, body: str) -> str:
     return f"{before}{begin_mark}\n\n{body}\n{end_mark}{after}"
 
 
-def _summary(rows: list[tuple[Claim, dict[str, Reading]]]) -> Iterator[str]:
-    decisions = [decision(claim, by_model).partition(",")[0] for claim, by_model in rows]
-    counts = {word: decisions.count(word) for word in ("holds", "does not hold", "cannot be decided", NOT_YET)}
-    yield (
-        f"Of {len(rows)} claims {counts['holds']} hold, {counts['does not hold']} do not hold, "
-        f"{counts['cannot be decided']} cannot be decided, and {counts[NOT_YET]} are not measured yet."
-    )
-    yield ""
-
-
-def _table(rows: list[tuple[Claim, dict[str, Reading]]]) -> Iterator[str]:
-    yield "| claim | quantity | bound | SmolLM2 | untrained | shuffled | decision |"
-    yield "|---|---|---|---|---|---|---|"
-    for claim, by_model in rows:
-        cells = [
-            f"{_PAPERS[claim.paper]} {claim.figure}: {claim.text}",
-            claim.quantity,
-            claim.bound,
-            describe_reading(by_model.get("smollm2")),
-            describe_range([by_model[name].value for name in UNTRAINED if name in by_model]),
-            describe_range([by_model["shuffled"].value] if "shuffled" in by_model else []),
-            f"**{decision(claim, by_model)}**",
-        ]
-        yield f"| {' | '.join(cells)} |"
-    yield ""
-
-
-def describe_reading(reading: Reading | None) -> str:
-    """Return a value with its interval; a dash where nothing was measured."""
-    if reading is None:
-        return "–"
-    if reading.value != reading.value:
-        return "undefined"
-    if reading.low == reading.high:
-        return f"{reading.value:.2f}"
-    return f"{reading.value:.2f} ({reading.low:.2f} to {reading.high:.2f})"
-
-
-def describe_range(values: list[float]) -> str:
-    """Return the smallest and the largest of some values; a dash where nothing was measured."""
-    present = [value for value in values if value == value]
-    if not present:
-        return "undefined" if values else "–"
-    low, high = f"{min(present):.2f}", f"{max(present):.2f}"
-    return low if low == high else f"{low} to {high}"
-
-
 def _observations(surveys: Mapping[str, xr.Dataset]) -> Iterator[str]:
     """What the model has that models of random weights have not: read off the stored curves."""
     if "stream" in surveys:
         largest = _curve(surveys["stream"], "residual.largest")
         block = int(np.argmax(largest[1:] / largest[:-1] * (largest[1:] > largest.max() / 2)))
-        yield (
-            f"Block {block} writes a massive activation: on GSM8K the largest value in the stream is "
-            f"{largest[block]:,.0f} before it, {largest[block + 1]:,.0f} behind it, and {largest[-1]:,.0f} at the end."
-        )
+        if largest[block + 1] > MASSIVE * largest[block]:
+            yield (
+                f"Block {block} writes a massive activation: on GSM8K the largest value in the stream is "
+                f"{largest[block]:,.0f} before it, {largest[block + 1]:,.0f} behind it, and "
+                f"{largest[-1]:,.0f} at the end."
+            )
+        else:
+            yield (
+                "No single block writes the largest values: on GSM8K the largest value in the stream grows over many "
+                f"blocks, from {largest[0]:,.0f} to {largest.max():,.0f} at boundary {int(largest.argmax())}, and is "
+                f"{largest[-1]:,.0f} at the end."
+            )
     if "drop" in surveys:
         kl = _curve(surveys["drop"], "drop.kl")
         dearest = ", ".join(f"{place} ({kl[place]:.1f} nats)" for place in np.argsort(-kl)[:4])
@@ -178,7 +124,7 @@ def _curve(data: xr.Dataset, name: str) -> np.ndarray:
     return np.asarray((data[name] * weights).sum("prompt") / weights.sum())
 
 
-def _surveys(stored: Stored) -> Iterator[str]:
+def _surveys(stored: Stored, real: RealModel) -> Iterator[str]:
     yield "| survey | data | models | prompts, controls' | tokens, controls' | CPU minutes | peak GB |"
     yield "|---|---|---|---|---|---|---|"
     for job in JOBS:
@@ -186,12 +132,12 @@ def _surveys(stored: Stored) -> Iterator[str]:
         if not present:
             yield f"| `{job.name}` | {job.data} | {NOT_YET} | | | | |"
             continue
-        first = present.get("smollm2")
-        controls = [data for model, data in present.items() if model != "smollm2"]
+        first = present.get(real.key)
+        controls = [data for model, data in present.items() if model != real.key]
         cells = [
             f"`{job.name}`",
             job.data,
-            ", ".join(sorted(present, key=lambda model: model != "smollm2")),
+            ", ".join(sorted(present, key=lambda model: model != real.key)),
             _pair(first, controls, _prompts),
             _pair(first, controls, _tokens),
             f"{sum(data.attrs['cpu_seconds'] for data in present.values()) / 60:.1f}",

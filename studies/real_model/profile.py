@@ -13,13 +13,19 @@ import bathyscope
 from bathyscope import Prompt, PromptSet, Run
 from bathyscope.extend.prompts import bundled_prompts, tokenized
 from studies.common.files import write_file
+from studies.real_model.models import SMOLLM2, RealModel
 
 MEASURES: Final = ("residual", "lens", "skip", "drop", "effective_depth")
 CONTROL: Final = "untrained:3"
-NAME: Final = "SmolLM2-135M-Instruct unpacked from Q4_1"
 
 
-def survey_profile(folder: Path, out: Path, prompts: Sequence[Any] | None = None, control: str = CONTROL) -> Run:
+def survey_profile(
+    folder: Path,
+    out: Path,
+    prompts: Sequence[Any] | None = None,
+    control: str = CONTROL,
+    real: RealModel = SMOLLM2,
+) -> Run:
     """Survey the model and its controls on the bundled prompts, or go on with an interrupted survey.
 
     Args:
@@ -27,10 +33,11 @@ def survey_profile(folder: Path, out: Path, prompts: Sequence[Any] | None = None
         out: folder of the run.
         prompts: others than the bundled ones.
         control: kind and number of controls.
+        real: which model it is.
     """
     # a name that is no folder leads to no tokenizer
     loaded = bathyscope.load(folder, dtype="float32")
-    model = replace(loaded, name=NAME, given_tokenizer=loaded.tokenizer)
+    model = replace(loaded, name=real.origin, given_tokenizer=loaded.tokenizer)
     source = _bundled() if prompts is None else prompts
     count = len(tokenized(model, source))
     # a profile shows no effects on later tokens, which would take four fifths of the time

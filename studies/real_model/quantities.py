@@ -234,12 +234,19 @@ def hops_two_hop(sample: Sample) -> float:
 
 
 OPERANDS: Final = (6, 7, 8, 11, 12, 13)
-"""Tokens of ``Give the answer directly: 123 + 456 = 579``, every digit a token, that are digits of the two numbers."""
+"""Tokens of ``Give the answer directly: 123 + 456 = 579`` that are digits of the two numbers, every digit a token.
+
+Of the files of SmolLM2 that were stored before the tokens were looked up.
+"""
 
 
 @quantity("erasure")
 def erasure_operands(sample: Sample) -> float:
-    effect = sample.mean("erasure.effect")[:, list(OPERANDS)].max(1)
+    operands = list(OPERANDS)
+    if "erasure.is_operand" in sample.data:
+        # the same in all prompts, which differ in their digits alone
+        operands = list(np.flatnonzero(sample.data["erasure.is_operand"].values.all(0)))
+    effect = sample.mean("erasure.effect")[:, operands].max(1)
     return float(effect[-(effect.size // 3) :].max() / effect.max())
 
 

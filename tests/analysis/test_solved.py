@@ -15,8 +15,8 @@ import bathyscope
 from bathyscope import Prompt, PromptSet
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.model import Model, load
-from bathyscope.prompts.files import prompt_lines, read_prompts
 from bathyscope.prompts.parts import CLASSES, class_of
+from bathyscope.prompts.prompt_rows import prompt_lines, read_prompts
 
 LENGTHS = (9, 5, 14, 7)
 

@@ -59,7 +59,7 @@ def test_a_relation_is_claimed_by_test_and_interval_together(p: float, low: floa
     rng = np.random.default_rng(0)
     right = rng.integers(2, size=PROMPTS)
     result = bathyscope.written(
-        run_with(right + rng.normal(size=PROMPTS), right), resamples=10, permutations=99, level=level
+        run_with(right + rng.normal(size=PROMPTS), right), resamples=20, permutations=99, level=level
     )
     result.data["p"].values[:], result.data["correlation_low"].values[:] = p, low
     result.data["correlation_high"].values[:] = 0.6
@@ -71,7 +71,7 @@ def test_without_a_relation_small_p_is_rare() -> None:
     small = []
     for _ in range(40):
         run = run_with(rng.normal(size=PROMPTS), rng.integers(2, size=PROMPTS))
-        found = bathyscope.written(run, resamples=10, permutations=99)
+        found = bathyscope.written(run, resamples=20, permutations=99)
         small.append(float(found.data["p"][0]) <= 0.1)
     assert np.mean(small) < 0.25
 
@@ -80,7 +80,7 @@ def test_prompts_without_an_answer_do_not_count() -> None:
     rng = np.random.default_rng(2)
     right = np.where(np.arange(PROMPTS) < 30, rng.integers(2, size=PROMPTS), np.nan)
     depth = rng.normal(size=PROMPTS)
-    found = bathyscope.written(run_with(depth, right), resamples=10, permutations=99)
+    found = bathyscope.written(run_with(depth, right), resamples=20, permutations=99)
     assert found.prompts == 30
     expected = stats.spearmanr(depth[:30], right[:30]).statistic
     assert float(found.data["correlation"][1]) == pytest.approx(expected)
@@ -89,8 +89,29 @@ def test_prompts_without_an_answer_do_not_count() -> None:
 def test_answers_that_are_all_alike_tell_nothing() -> None:
     found = bathyscope.written(run_with(np.arange(PROMPTS), np.ones(PROMPTS)))
     assert np.isnan(found.data["correlation"]).all()
-    assert "No correlation with depth can be told" in found.text
+    assert found.text.endswith("No correlation with depth can be told: all answers are alike.")
     assert "nan" not in found.text
+    alike = bathyscope.written(run_with(np.ones(PROMPTS), np.arange(PROMPTS) % 2))
+    assert alike.text.endswith("No correlation with depth can be told: all depths are alike.")
+
+
+@pytest.mark.parametrize("planted", [True, False])
+@pytest.mark.parametrize("constant", [["deep_thinking_ratio"], ["deep_thinking_ratio", "settle_depth"]])
+def test_a_quantity_that_is_alike_leaves_the_next_to_tell(constant: list[str], planted: bool) -> None:
+    """No token of a short answer may settle late, and the answers differ in their settle depth all the same."""
+    right = np.arange(PROMPTS) % 2
+    noise = np.random.default_rng(3).normal(scale=0.5, size=PROMPTS)
+    run = run_with(right + noise if planted else noise, right)
+    found = bathyscope.written(
+        replaced(run, "lens", run["lens"].assign({name: ("prompt", np.zeros(PROMPTS)) for name in constant}))
+    )
+    depth = "settle depth" if len(constant) == 1 else "prediction depth"
+    alike = "is" if len(constant) == 1 else "and the settle depth are"
+    assert f" The share of tokens that settle late {alike} the same in all prompts. A greater " in found.text
+    assert f"A greater {depth} {'goes with' if planted else 'is not shown to go with'} being right" in found.text
+    rho = float(found.data["correlation"].sel(quantity=depth.replace(" ", "_")))
+    assert f"(rank correlation {rho:+.2f}, " in found.text
+    assert "alike" not in found.text
 
 
 def test_one_right_answer_has_no_interval_of_no_width() -> None:

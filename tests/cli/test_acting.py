@@ -123,7 +123,7 @@ def test_a_plan_is_gone_on_from_in_its_own_precision_and_with_its_own_prompts(
     repaired = printed(capsys)
     assert (repaired["data"], repaired["model"]) == (plan.record()["data"], plan.record()["model"])
     with pytest.raises(bathyscope.ModelError, match=r"loaded in bfloat16, and drop:1 was chosen in float32.*--dtype"):
-        bathyscope.repair(bathyscope.load(tmp_path / "half"), plan, "a", test="b")
+        bathyscope.repair(bathyscope.load(tmp_path / "half"), plan, task.format("2-3"), test=task.format("4-5"))
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,8 @@ def test_arguments_of_functions_become_options() -> None:
 
 def test_every_option_of_every_measure_has_one_flag_with_help() -> None:
     wanted = {f"{name}__{one.name}" for name, m in MEASURES.items() for one in fields(m.options_type)}
+    # places by name, which a help lists with the option itself
+    wanted |= {f"{name}__positions__by_name" for name in ("skip", "direct", "erasure", "patching")}
     found = measure_flags()
     assert {p.name for p in found} == wanted
     assert len(found) == len(wanted)

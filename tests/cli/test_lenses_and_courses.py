@@ -19,8 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("questions") / "questions.jsonl"
-    rows = [{"text": f"the old house stood at the {word}", "answer": word} for word in ("edge", "road", "hills")]
-    rows += [{"text": f"a light was seen in the {word}", "answer": word} for word in ("house", "village")]
+    places = {"old house": "edge", "house": "road", "old road": "hills", "light": "house", "old light": "village"}
+    rows = [{"text": f"the {subject} stood at the {word}", "answer": word} for subject, word in places.items()]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     return path
 

@@ -51,6 +51,13 @@ def test_a_view_takes_the_place_of_the_table(capsys: pytest.CaptureFixture[str])
     assert lines[-2:] == ["1", "below"]
 
 
+def test_tables_of_a_result_have_an_empty_line_between_them(capsys: pytest.CaptureFixture[str]) -> None:
+    tables = [TextTable(["none"], []), TextTable(["x"], [[1]], caption=["below"]), TextTable(["y"], [[2]], "A title")]
+    print_result(LabelledResult(DATA, "Said.", tabulate, lay_out=lambda _: tables), "table")
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if set(line) != {"─"}] == ["Said.", "x", "1", "below", "", "A title", "y", "2"]
+
+
 def test_programs_read_data_alone(capsys: pytest.CaptureFixture[str]) -> None:
     print_result(RESULT, "csv", fail)
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

@@ -18,10 +18,9 @@ from transformers import AutoTokenizer
 
 import bathyscope
 from bathyscope.cli import main
+from bathyscope.core.tables import html_cells
 from bathyscope.pages.acts.plan_head import plan_headline
 from bathyscope.surgery.plan.plan import open_plan
-from bathyscope.surgery.plan.stability_text import again_cells, transfer_cells
-from bathyscope.surgery.plan.text import cells
 from bathyscope.surgery.trial import ledger
 
 
@@ -124,7 +123,9 @@ def test_domains_are_given_by_name_and_stand_in_table_and_page(
     assert f"In {plan.chosen_again:.0%} of bootstraps" in printed
     assert main(["report", str(out), "--out", str(page)]) == 0
     written = unescape(page.read_text(encoding="utf-8"))
-    for row in (*again_cells(plan.data), *transfer_cells(plan.data)):
+    *_, again, transfer = plan.tables()
+    assert [again.headings[0], transfer.headings[0]] == ["may go", "chosen on"]
+    for row in (*html_cells(again), *html_cells(transfer)):
         assert all(cell in written for cell in row)
     capsys.readouterr()
     assert main([*command, *domains, f"--test={files['code_test']}"]) == 2
@@ -150,7 +151,7 @@ def test_a_report_has_a_section_of_it(
     assert plan.text in written
     assert written.index(plan_headline(plan)) < written.index("Depth profile of")  # the decision is first
     assert f"What leaving out costs: {model_folder.name}" in written
-    for row in cells(plan.data):
+    for row in html_cells(plan.tables()[0]):
         assert f'<th scope="row">{row[0]}</th>' + "".join(f"<td>{c}</td>" for c in row[1:]) in written
     alone = tmp_path / "alone.html"
     assert main(["report", str(out), "--out", str(alone)]) == 0

@@ -122,7 +122,7 @@ def test_the_python_call_gives_the_same_rows(home: Path, table: dict[str, Any]) 
         "hu2025-table1", models, data=[str(home / "data")], prompts=3, out=home / "out", progress=False
     )
     own = [row for row in table["table1"] if row["model"] == LISTED[0] and row["data"] != "aime2024"]
-    assert [row for row in pair_rows(again.tables["1"]) if row["data"] != "aime2024"] == own
+    assert [row for row in pair_rows(again.entries["1"]) if row["data"] != "aime2024"] == own
 
 
 @pytest.mark.usefixtures("unloaded")
@@ -139,7 +139,7 @@ def test_the_printed_table(home: Path, table: dict[str, Any], capsys: pytest.Cap
         for data in DATA_SETS[:2]:
             row = rows[LISTED[0], estimator, data]
             measured = "none" if row["measured"] is None else str(row["measured"])
-            interval = "" if row["measured"] is None else f" ({row['ci_low']:.0f}–{row['ci_high']:.0f})"
+            interval = "" if row["measured"] is None else f" ({row['ci_low']:.0f} to {row['ci_high']:.0f})"
             shown.append(f"{measured}{interval} ≠ {row['published']}")
         shown.append(f"– · {rows[LISTED[0], estimator, 'aime2024']['published']}")
         assert lines[first + offset].split() == [estimator, *" ".join(shown).split()]

@@ -14,8 +14,8 @@ from support import zoo
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.prompts.files import prompt_lines, read_prompts
 from bathyscope.prompts.parts import CLASSES
+from bathyscope.prompts.prompt_rows import prompt_lines, read_prompts
 from bathyscope.runs.run import Run
 from bathyscope.runs.table import tidy
 

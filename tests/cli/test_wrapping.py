@@ -8,8 +8,9 @@ import pytest
 from rich.cells import cell_len
 
 from bathyscope.cli import console
-from bathyscope.cli.commands import prune
 from bathyscope.cli.wrapping import cut, units, wrap
+from bathyscope.core.tables import TextTable
+from bathyscope.surgery.plan.tables import shorten_schedule
 
 SENTENCE = (
     "A token is final after 8.0 (7.4 to 8.6) of 12 blocks on average (the last block still changes 31 %); "
@@ -98,9 +99,21 @@ def test_an_indented_name_is_whole_in_a_table(
 
 
 def test_blocks_that_are_left_out_are_numbers_at_a_terminal() -> None:
-    assert prune._shorten_schedule("drop:1,drop:14,drop:7") == "1,14,7"
+    assert shorten_schedule("drop:1,drop:14,drop:7") == "1,14,7"
     for schedule in ("drop:1.attention,drop:2", "swap:3", "16 subsets"):
-        assert prune._shorten_schedule(schedule) == schedule
+        assert shorten_schedule(schedule) == schedule
+
+
+@pytest.mark.parametrize("at_terminal", [True, False])
+def test_a_file_keeps_what_a_terminal_shortens(
+    at_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: at_terminal)
+    table = TextTable(["name", "left out"], [["drop:3", "drop:1,drop:14"]], short={"left out": shorten_schedule})
+    console.print_table(table)
+    printed = capsys.readouterr().out
+    assert ("drop:1,drop:14" in printed) != at_terminal
+    assert "drop:3" in printed
 
 
 def test_a_file_holds_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

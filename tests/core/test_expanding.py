@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from bathyscope.core import expanding
 from bathyscope.errors import PromptError
-from bathyscope.prompts.files import open_text, read_prompts, read_rows
+from bathyscope.prompts.files import open_text, read_rows
+from bathyscope.prompts.prompt_rows import read_prompts
 
 
 def bomb(path: Path, beginning: bytes = b"", ending: bytes = b"") -> Path:

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from bathyscope.core.interrupts import ended_as_interrupted, ending_in_order, noted, uninterrupted
+from bathyscope.core.interrupts import (
+    ended_as_interrupted,
+    ending_in_order,
+    noted,
+    uninterrupted,
+    wait_for_uninterrupted,
+)
 
 
 def nothing() -> None:
@@ -131,3 +137,30 @@ def test_a_signal_is_noted_and_a_second_one_ends() -> None:
             signal.raise_signal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_who_ends_the_process_waits_for_what_is_written() -> None:
+    """In the order of events, whatever they take: begun, another thread waits, written, the thread goes on."""
+    events: list[str] = []
+    waits = threading.Event()
+
+    def end() -> None:
+        waits.set()
+        wait_for_uninterrupted(600)
+        events.append("ended")
+
+    with uninterrupted():
+        thread = threading.Thread(target=end)
+        thread.start()
+        waits.wait(600)
+        # the thread cannot go on while this one is inside, so that this comes first in every case
+        thread.join(0.2)
+        events.append("written")
+    thread.join(600)
+    assert events == ["written", "ended"]
+
+
+def test_nobody_is_waited_for_where_nothing_is_written() -> None:
+    with pytest.raises(ZeroDivisionError), uninterrupted():
+        raise ZeroDivisionError
+    wait_for_uninterrupted(600)

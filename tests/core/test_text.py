@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given
 
 from bathyscope.core.text import (
     elided,
     left_over_place,
+    level_text,
     literal_markdown,
     markdown_table,
     scaled,
@@ -145,3 +150,18 @@ def test_no_text_is_looked_through_more_than_a_few_times(piece: str) -> None:
 def test_a_home_is_recognised_behind_any_number_of_separators(separator: str, before: int, behind: int) -> None:
     leftover = left_over_place(f"see {separator * before}Home{separator * behind}ada")
     assert leftover.startswith(f"{separator}Home{separator}")
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [(0.95, "95%"), (0.9, "90%"), (0.975, "97.5%"), (0.995, "99.5%"), (0.9999, "99.99%"), (0.57, "57%"), (0.01, "1%")],
+)
+def test_a_level_is_written_with_all_of_its_digits(level: float, text: str) -> None:
+    assert level_text(level) == text
+    assert level_text(np.float64(level)) == text
+
+
+def test_no_level_is_written_as_a_whole_number() -> None:
+    source = Path(__file__).parents[2] / "src"
+    lines = [line for path in sorted(source.rglob("*.py")) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [line for line in lines if re.search(r"level[^{}]*:\.0[%f]", line, re.IGNORECASE)] == []

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from support.stored import write_states
 from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
 import bathyscope
@@ -77,7 +78,7 @@ CALLS = {name: one for name, one in PUBLIC.items() if callable(one) and not isin
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a user has it: two small models with a tokenizer, two files of prompts, and two runs."""
+    """A folder as a user has it: two small models with a tokenizer, states of one, two files of prompts, two runs."""
     folder = tmp_path_factory.mktemp("shelf")
     for name, blocks in (("model", 4), ("shallow", 2)):
         shutil.copytree(model_path(), folder / name, ignore=shutil.ignore_patterns("*.safetensors*", "config.json"))
@@ -85,7 +86,10 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
         vocabulary = json.loads((model_path() / "config.json").read_text(encoding="utf-8"))["vocab_size"]
         config = LlamaConfig(vocab_size=vocabulary, num_hidden_layers=blocks, tie_word_embeddings=False, **sizes)
-        LlamaForCausalLM(config).save_pretrained(folder / name)
+        hf = LlamaForCausalLM(config).eval()
+        hf.save_pretrained(folder / name)
+        if name == "model":
+            write_states(folder / "states", hf, [list(range(5, 17)), list(range(20, 29))])
     for name, letters in (("prompts", LETTERS["model"]), ("test", LETTERS["test"])):
         rows = [
             {"text": f"The letter {one} comes before", "answer": " me", "labels": {"level": 1 + number % 3}}

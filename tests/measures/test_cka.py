@@ -166,6 +166,26 @@ def test_no_interval_from_four_prompts() -> None:
     assert got["ci_low"].sel(tokens="all").notnull().all()
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_copies_of_one_prompt_have_no_interval() -> None:
+    """What is left without one of them is what was there."""
+    found = surveyed(prompts=ids()[:1] * 6)
+    at = {"tokens": ["all", "rest"]}
+    assert np.isfinite(found.cka.sel(at)).all()
+    assert np.isnan(found.ci_low).all()
+    assert np.isnan(found.ci_high).all()
+
+
+def test_copies_are_left_out_together() -> None:
+    own = ids()[:5]
+    (minibatch,) = drawn([*own, *own, own[0]], batch=20, tokens_batch=500)
+    for tokens in TOKENS:
+        positions, points = minibatch.positions, minibatch.points(tokens)
+        prompts_by_group = [{positions[points[place]][0] for place in group} for group in minibatch.groups(tokens)]
+        assert prompts_by_group == [{0, 5, 10}, {1, 6}, {2, 7}, {3, 8}, {4, 9}]
+        assert sorted(place for group in minibatch.groups(tokens) for place in group) == list(range(len(points)))
+
+
 def test_last_tokens_that_are_all_the_same() -> None:
     """Without positions in the embedding there is nothing at boundary 0 that could differ."""
     got = surveyed(prompts=[[*own, 7] for own in ids()])["cka"]

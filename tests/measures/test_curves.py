@@ -39,5 +39,5 @@ def test_published_numbers_are_the_criteria_s_own() -> None:
 
 
 def test_comparing_needs_no_torch() -> None:
-    code = "import sys, bathyscope.analysis.depths, bathyscope.pages.text.table; print('torch' in sys.modules)"
+    code = "import sys, bathyscope.analysis.depths, bathyscope.runs.depth_table; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

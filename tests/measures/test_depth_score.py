@@ -311,7 +311,7 @@ def test_levels_that_are_texts_stand_in_the_order_of_the_numbers_in_them() -> No
     """As ``compare`` and ``group`` have them; alphabetically, 10 hops would come before 2."""
     levels = np.repeat([2, 10, 3], 4)
     data = effects_of(levels, 0.1).assign_coords(hops=("prompt", [f"{n} hops" if n else "" for n in [*levels[:-1], 0]]))
-    found = level_results(data, "hops", DepthScoreOptions(resamples=9, permutations=9), seed=0)
+    found = level_results(data, "hops", DepthScoreOptions(resamples=20, permutations=9), seed=0)
     assert found.level.values.tolist() == ["2 hops", "3 hops", "10 hops"]
     assert found.n_prompts.values.tolist() == [4, 3, 4]
 
@@ -337,7 +337,7 @@ def test_clusters_are_drawn_and_signed_as_one() -> None:
     [
         ({"cluster": "hop"}, "no label 'hop'. Did you mean 'hops'?"),
         ({"positions": "evry"}, "depth_score: positions='evry' is unknown. Did you mean 'every'? Allowed: answer, ev"),
-        ({"resamples": 0}, "depth_score: resamples=0 is out of range; allowed: 1 to"),
+        ({"resamples": 0}, "depth_score: resamples=0 is out of range; allowed: 20 to"),
         ({"coverage": 1.0}, "depth_score: coverage=1.0 is out of range; allowed: 0.01 to 0.9999."),
         ({"permutations": 0}, "depth_score: permutations=0 is out of range; allowed: 1 to"),
         (

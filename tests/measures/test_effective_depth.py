@@ -161,7 +161,7 @@ def test_without_parts_the_cosine_estimate_says_why() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"resamples": 0}, "effective_depth: resamples=0 is out of range; allowed: 1 to"),
+        ({"resamples": 0}, "effective_depth: resamples=0 is out of range; allowed: 20 to"),
         ({"level": 1.0}, "effective_depth: level=1.0 is out of range"),
         ({"kl_fraction": 0.0}, "effective_depth: kl_fraction=0.0 is out of range"),
         ({"overlap_threshold": 1.0}, "effective_depth: overlap_threshold=1.0 is out of range"),

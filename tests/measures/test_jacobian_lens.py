@@ -168,6 +168,24 @@ def test_the_band_is_that_of_the_differences() -> None:
         np.testing.assert_equal(float(found[name]), value)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("prompt_count", "times"), [(1, 8), (3, 4)])
+def test_copies_show_no_band_that_the_prompts_do_not(prompt_count: int, times: int) -> None:
+    """The signs of copies are exchanged together: eight copies of one prompt are one observation."""
+    read = list(prompts()[1])[:prompt_count]
+    options = {"lens": lens()}
+    model = waves.loaded("llama")
+    many = bathyscope.survey(model, read * times, ["jacobian_lens"], jacobian_lens=options, progress=False)
+    found = many["jacobian_lens"]
+    assert np.isnan([float(found.band_first), float(found.band_last), float(found.band_gain_low)]).all()
+    if prompt_count == 1:
+        assert np.isnan(found.band_p)
+        return
+    once = bathyscope.survey(model, read, ["jacobian_lens"], jacobian_lens=options, progress=False)["jacobian_lens"]
+    # each of the 2³ assignments of signs is one, however often a prompt is given
+    assert float(found.band_p) == pytest.approx(float(once.band_p))
+
+
 def test_a_published_lens_without_the_first_boundary_is_read_with(tmp_path: Path) -> None:
     matrices = {b - 1: lens().matrix(b) for b in lens().boundaries if b}
     torch.save({"J": matrices, "n_prompts": 4, "d_model": lens().width}, tmp_path / "lens.pt")

@@ -16,6 +16,7 @@ import bathyscope
 from bathyscope.errors import ModelError
 from bathyscope.measures.loop_exits import gate_advantage
 from bathyscope.measures.of.lens import EXIT_THRESHOLDS
+from bathyscope.prompts.parts import COPY_OF
 
 PROMPTS = [
     torch.randint(4, looped.VOCABULARY, (length,), generator=torch.Generator().manual_seed(length)).tolist()
@@ -92,6 +93,23 @@ def test_the_advantage_has_an_interval(run: bathyscope.Run) -> None:
     lens = run["lens"]
     assert lens.gate_advantage_low <= lens.gate_advantage <= lens.gate_advantage_high
     assert lens.gate_advantage_low < lens.gate_advantage_high
+
+
+def test_copies_leave_the_interval_of_the_advantage_as_it_is() -> None:
+    """And copies of one prompt have none."""
+    draw = np.random.default_rng(1)
+    dims = ("prompt", "exit_rule", "threshold")
+    depth = np.sort(draw.uniform(2, 6, (5, 2, len(EXIT_THRESHOLDS))), axis=-1)
+    values = {"exit_depth": (dims, depth), "exit_agreement": (dims, draw.uniform(0, 1, depth.shape))}
+    once = xr.Dataset(values)
+    expected = gate_advantage(once, 0)
+    number = np.tile(np.arange(5), 4)
+    copied = once.isel(prompt=number).assign_coords({COPY_OF: ("prompt", number)})
+    for name, value in gate_advantage(copied, 0).items():
+        assert value == pytest.approx(expected[name], rel=1e-9), name
+    alone = gate_advantage(copied.isel(prompt=number == 2), 0)
+    assert alone["gate_advantage"] == pytest.approx(gate_advantage(once.isel(prompt=[2, 2]), 0)["gate_advantage"])
+    assert np.isnan([alone["gate_advantage_low"], alone["gate_advantage_high"]]).all()
 
 
 def test_models_without_a_declared_gate_have_no_exits() -> None:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
+from bathyscope.measures.settling import at_boundaries, at_boundary, is_deep, prediction_depth, settle_depth
 
 # values on both sides of half a bit and exactly on it
 TOKENS = st.integers(2, 7).flatmap(
@@ -53,3 +53,17 @@ def test_a_prediction_that_is_not_finite_has_no_settle_depth() -> None:
 def test_deep_begins_at_85_percent_of_the_blocks_rounded_up(n_blocks: int, first: int) -> None:
     settle = torch.arange(n_blocks + 1).double()
     assert is_deep(settle, n_blocks).tolist() == [float(b >= first) for b in range(n_blocks + 1)]
+
+
+def test_depths_of_some_boundaries_are_their_addresses() -> None:
+    places = torch.tensor([0.0, 2.0, torch.nan, 1.0], dtype=torch.float64)
+    depths = at_boundaries(places, (2, 5, 9))
+    assert depths.isnan().tolist() == [False, False, True, False]
+    assert depths[[0, 1, 3]].tolist() == [2, 9, 5]
+    assert at_boundaries(places, (0, 1, 2)) is places
+
+
+def test_a_place_between_boundaries_is_a_depth_between_them() -> None:
+    assert [at_boundary(place, (2, 5, 9)) for place in (0.0, 0.5, 1.0, 1.25, 2.0)] == [2, 3.5, 5, 6, 9]
+    assert math.isnan(at_boundary(math.nan, (2, 5, 9)))
+    assert at_boundary(0.3, (0, 1, 2)) == 0.3

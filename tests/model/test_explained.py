@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file, save_file
-from support import edited
+from support import edited, zoo
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard, distribute_tensor
 from transformers import LlamaForSequenceClassification, Qwen2AudioConfig
+from transformers.distributed import DistributedConfig
 
 import bathyscope
 from bathyscope.errors import BathyscopeError, ModelError
 from bathyscope.model import admission
+from bathyscope.model.tensor_parallel import comparison_warning
 
 
 @pytest.fixture
@@ -141,6 +147,47 @@ def test_blocks_that_only_draft_are_no_alarm_and_an_export_says_that_they_are_le
     assert f"- {said}" in card
 
 
+@pytest.mark.parametrize("family", ["deepseek_v3", "glm4_moe"])
+def test_families_that_are_published_with_drafting_blocks_raise_no_alarm(family: str, tmp_path: Path) -> None:
+    """Their further block has projections and norms of its own, of which the model has no modules."""
+    model = zoo.build(family)
+    place, last = tmp_path / "model", model.config.num_hidden_layers
+    model.save_pretrained(place)
+    tensors = load_file(place / "model.safetensors")
+    drafting = {
+        name.replace(f".{last - 1}.", f".{last}."): value.clone()
+        for name, value in tensors.items()
+        if f".{last - 1}." in name
+    }
+    width = model.config.hidden_size
+    drafting |= {
+        f"model.layers.{last}.eh_proj.weight": torch.zeros(width, 2 * width),
+        f"model.layers.{last}.enorm.weight": torch.ones(width),
+        f"model.layers.{last}.shared_head.norm.weight": torch.ones(width),
+        f"model.layers.{last}.embed_tokens.weight": tensors["model.embed_tokens.weight"].clone(),
+    }
+    plain = bathyscope.load(place)
+    save_file({**tensors, **drafting}, place / "model.safetensors", metadata={"format": "pt"})
+    declare(place, num_nextn_predict_layers=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = bathyscope.load(place)
+    assert (loaded.warnings, loaded.weight_hash) == ((), plain.weight_hash)
+    with pytest.warns(UserWarning, match="which predict further tokens for drafts"):
+        bathyscope.export(place, "drop:1", tmp_path / "copy")
+    said = f"were left out ({last}), which predict further tokens for drafts."
+    assert said in (tmp_path / "copy" / "README.md").read_text(encoding="utf-8")
+
+
+def test_names_without_the_base_models_prefix_are_read(folder: Path) -> None:
+    """Checkpoints of a base model have names without ``model.``, and their head lies next to them."""
+    expected = bathyscope.load(folder).weight_hash
+    rewrite(folder, lambda tensors: {name.removeprefix("model."): value for name, value in tensors.items()})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bathyscope.load(folder).weight_hash == expected
+
+
 def test_blocks_that_nothing_counts_are_still_an_alarm(folder: Path, tmp_path: Path) -> None:
     declare(folder, num_hidden_layers=1, num_nextn_predict_layers=1)
     with pytest.warns(UserWarning, match=r"holds 3 blocks, and its configuration asks for the first 1; .*changed\?"):
@@ -193,13 +240,52 @@ def test_a_folder_whose_name_ends_in_a_blank_is_loaded(tmp_path: Path) -> None:
     assert bathyscope.load(f"{tmp_path}/model ").n_blocks == 1
 
 
-def test_weights_that_are_split_over_processes() -> None:
+@pytest.fixture
+def alone_in_a_group(tmp_path: Path) -> Iterator[None]:
+    """A process group of one process, in which weights can be split over one."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("alone_in_a_group")
+def test_weights_that_something_else_has_split() -> None:
     hf = edited.tiny(1)
-    split = type("DTensor", (torch.Tensor,), {})
-    hf.lm_head.weight = torch.nn.Parameter(hf.lm_head.weight.detach().as_subclass(split), requires_grad=False)
+    mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("tp",))
+    hf.lm_head.weight = torch.nn.Parameter(distribute_tensor(hf.lm_head.weight.detach(), mesh, [Shard(0)]))
     with pytest.raises(ModelError) as caught:
         admission.require_measurable(hf)
     assert str(caught.value) == (
-        "lm_head.weight is split over processes (a DTensor of tensor parallelism or FSDP), and one process cannot read "
-        "it. Load the model without them: device_map, or placement='stream' where it does not fit."
+        "This LlamaForCausalLM is split by something else than the plan of transformers, and its blocks cannot be "
+        "measured so. Load it by load(name, tensor_parallel='auto'), or without parallelism (device_map, "
+        "placement='stream')."
     )
+
+
+@pytest.mark.usefixtures("alone_in_a_group")
+def test_weights_that_are_sharded_for_training() -> None:
+    hf = edited.tiny(1)
+    fully_shard(hf, mesh=init_device_mesh("cpu", (1,)))
+    with pytest.raises(ModelError, match=r"is split by FSDP, which gathers blocks for a training's forward, and its"):
+        admission.require_measurable(hf)
+
+
+@pytest.mark.usefixtures("alone_in_a_group")
+def test_a_split_model_outside_of_its_ranks_work() -> None:
+    hf = edited.tiny(1)
+    mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("tp",))
+    hf.lm_head.weight = torch.nn.Parameter(distribute_tensor(hf.lm_head.weight.detach(), mesh, [Shard(0)]))
+    hf.config.distributed_config = DistributedConfig(tp_size=1)
+    with pytest.raises(ModelError) as caught:
+        admission.require_measurable(hf)
+    assert str(caught.value) == (
+        "This LlamaForCausalLM is split over processes (tensor parallelism), and this call works in one. load, check, "
+        "survey and scheduled take split models; load it without tensor_parallel for others (device_map, "
+        "placement='stream')."
+    )
+    assert comparison_warning(hf) is None
+    hf.config.model_type = "phi3"
+    assert str(comparison_warning(hf)).startswith("Models of type phi3 were not compared over ranks with whole ones")
+    hf.config.distributed_config = DistributedConfig(tp_size=2, ep_size=2)
+    with pytest.raises(ModelError, match=r"is split by experts as well \(ep_size=2\), and its blocks"):
+        admission.require_measurable(hf)

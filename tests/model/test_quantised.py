@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support import zoo
-from transformers import AutoModelForCausalLM
+from support import edited, zoo
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 import bathyscope
 from bathyscope import ModelError
@@ -62,6 +63,7 @@ def test_weights_of_eight_bits_are_the_numbers_that_they_stand_for(scales: torch
     for name, weight in meant.items():
         torch.testing.assert_close(found[name].float(), weight, msg=name)
     assert noise(model) < 1e-5
+    assert model.packing == "fp8 block 32×32 (activations are not rounded)"
 
 
 FP4 = torch.tensor([0.0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
@@ -97,8 +99,6 @@ def test_experts_of_four_bits_are_the_numbers_that_they_stand_for(tmp_path: Path
     [
         ("nvfp4", "Loading pre-quantized NVFP4 checkpoints is not supported yet"),
         ("aqlm", r"requires AQLM: `pip install aqlm"),
-        ("gptq", r"Loading a GPTQ quantized model requires optimum \(`pip install optimum`\)"),
-        ("awq", r"Loading an AWQ quantized model requires gptqmodel. Please install it with `pip install gptqmodel`"),
         ("hqq", "A valid HQQ version .* is not available"),
         ("vptq", "requires VPTQ"),
     ],
@@ -112,11 +112,66 @@ def test_what_cannot_be_loaded_is_refused_in_a_sentence(method: str, reason: str
     assert "\n" not in str(caught.value)
 
 
-def test_quantised_checkpoints_are_not_streamed(tmp_path: Path) -> None:
+def test_checkpoints_that_are_not_unpacked_are_not_streamed(tmp_path: Path) -> None:
     with pytest.raises(
         ModelError, match="is quantised, and quantised blocks cannot be streamed; load it with placement"
     ):
-        bathyscope.load(folder_with(tmp_path, FP8), placement="stream")
+        bathyscope.load(folder_with(tmp_path, {"quant_method": "hqq"}), placement="stream")
+
+
+def layer_in_four_bits(compute: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> type[torch.nn.Linear]:
+    """A layer that says that it is one of bitsandbytes, and multiplies in its own way."""
+
+    class Linear4bit(torch.nn.Linear):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return compute(inputs, self.weight)
+
+    Linear4bit.__module__ = "bitsandbytes.nn.modules"
+    return Linear4bit
+
+
+def in_four_bits(compute: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> LlamaForCausalLM:
+    """A tiny model whose MLPs write by such layers."""
+    model = edited.tiny(3)
+    for block in model.model.layers:
+        plain = block.mlp.down_proj
+        block.mlp.down_proj = layer_in_four_bits(compute)(plain.in_features, plain.out_features, bias=False)
+        block.mlp.down_proj.load_state_dict(plain.state_dict())
+    return model
+
+
+def fail_on_one(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    if inputs.numel() == inputs.shape[-1]:
+        raise RuntimeError("shape '[64, 1]' is invalid")
+    return inputs @ weight.T
+
+
+HELP = r"Give the model's folder or name instead \(bathyscope.load\(FOLDER\)\): its weights are unpacked then\.$"
+
+
+@pytest.mark.parametrize(
+    ("compute", "reason"),
+    [
+        (lambda x, w: x @ w.T * (1 + 1e-3 * x.shape[0]), r"give a token other numbers alone than next to others \(\d"),
+        (fail_on_one, r"fail on a single token \(RuntimeError: shape '\[64, 1\]' is invalid\)"),
+        # a whole call at once, which single rows do not show: the checks of the model find it
+        (
+            lambda x, w: x @ w.T * (1 + (1e-3 * x.mean() if x.ndim == 3 else 0)),
+            "give the same tokens other numbers in other calls, by more than the checks allow",
+        ),
+    ],
+)
+def test_kernels_in_four_bits_that_are_not_steady_are_named(
+    compute: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], reason: str
+) -> None:
+    layer = r"^model\.layers\.0\.mlp\.down_proj is a layer of bitsandbytes in 4 bits, whose kernels on cpu "
+    with pytest.raises(ModelError, match=f"{layer}{reason}.*{HELP}"):
+        bathyscope.load(in_four_bits(compute))
+
+
+def test_kernels_in_four_bits_that_are_steady_are_measured() -> None:
+    model = bathyscope.load(in_four_bits(lambda x, w: x @ w.T))
+    assert model.checks.no_op == 0
 
 
 @pytest.mark.thorough
@@ -146,12 +201,23 @@ def test_every_kind_that_is_installed_is_measured_or_refused(
         made = getattr(transformers, name)(getattr(torchao.quantization, given)())
     else:
         made = getattr(transformers, name)(**given)
-    zoo.build("llama").save_pretrained(tmp_path)
+    zoo.build("llama").save_pretrained(tmp_path / "plain")
     model = AutoModelForCausalLM.from_pretrained(
-        tmp_path, quantization_config=made, dtype=torch.float32, device_map="cpu"
+        tmp_path / "plain", quantization_config=made, dtype=torch.float32, device_map="cpu"
     )
-    if library == "bitsandbytes":
+    if library == "optimum.quanto":
+        with pytest.raises(ModelError, match="not a plain tensor of numbers"):
+            noise(model)
+        return
+    # packed by the library itself, unpacked here
+    model.save_pretrained(tmp_path / "packed")
+    unpacked = bathyscope.load(tmp_path / "packed")
+    assert unpacked.packing is not None
+    assert noise(unpacked) < 1e-5
+    for found, before in zip(unpacked.hf.parameters(), zoo.build("llama").parameters()):
+        assert (found - before).norm() < 0.15 * before.norm()
+    if "load_in_8bit" in given:
         assert np.isfinite(noise(model))
     else:
-        with pytest.raises(ModelError, match="not a plain tensor of numbers"):
+        with pytest.raises(ModelError, match=r"not a plain tensor of numbers|bitsandbytes in 4 bits"):
             noise(model)

@@ -169,8 +169,8 @@ _COMPARISON = (
     Bug(
         "analysis/depths/pairing",
         "prompts-are-paired-by-their-order",
-        "[np.array([where[name] for name in shared], dtype=np.intp) for where in place]",
-        "[np.arange(len(shared), dtype=np.intp) for _ in place]",
+        "(index, place[name]) for index",
+        "(index, index) for index",
         "analysis/depths/test_pairing.py",
     ),
     Bug(

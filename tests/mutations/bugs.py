@@ -13,9 +13,11 @@ import in_hand
 import joins
 import plans
 import promises
+import results
 import sentences
 import tables
 import while_measuring
+import wordings
 from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
@@ -31,6 +33,8 @@ BUGS: tuple[Bug, ...] = (
     *joins.BUGS,
     *plans.BUGS,
     *promises.BUGS,
+    *results.BUGS,
     *sentences.BUGS,
     *tables.BUGS,
+    *wordings.BUGS,
 )

@@ -33,8 +33,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/kept",
         "prompts-count-alike-whatever-their-tokens",
-        "TokenShares(by_prompt, np.where(tokens > 0, tokens, 1.0))",
-        "TokenShares(by_prompt, np.ones(len(tokens)))",
+        "np.where(tokens > 0, tokens, 1.0), _known_boundaries(read))",
+        "np.ones(len(tokens)), _known_boundaries(read))",
         ONE_HEAD,
     ),
     Bug(

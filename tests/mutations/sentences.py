@@ -68,4 +68,25 @@ BUGS: tuple[Bug, ...] = (
         "return [value if value is None else str(value) for value in values]",
         "prompts/test_parts.py::test_equal_numbers_are_one_group_however_they_are_written",
     ),
+    Bug(
+        "analysis/written",
+        "one-quantity-that-is-alike-speaks-for-all",
+        'places = np.flatnonzero(~np.isnan(self.data["correlation"].values))',
+        'places = np.flatnonzero(~np.isnan(self.data["correlation"].values[:1]))',
+        "analysis/test_written.py::test_a_quantity_that_is_alike_leaves_the_next_to_tell",
+    ),
+    Bug(
+        "analysis/depths/sentences",
+        "an-estimator-gives-the-reason-of-the-head",
+        'return str(head["reason"].item()) or "the readings have no interval"',
+        "pass",
+        "analysis/depths/test_counts.py::test_it_is_the_heads_own_reason_that_leaves_it_untested",
+    ),
+    Bug(
+        "analysis/depths/sentences",
+        "clusters-that-are-needed-are-called-prompts",
+        'clusters = " clusters" if "cluster" in comparison.data.attrs else ""',
+        'clusters = ""',
+        "analysis/depths/test_counts.py::test_what_is_needed_is_counted_in_what_is_drawn",
+    ),
 )

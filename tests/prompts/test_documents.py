@@ -47,6 +47,6 @@ def test_every_generator_and_option_is_listed() -> None:
         "tokens",
         "documents",
     }
-    options |= set(signature(column_prompts).parameters) - {"hub", "split", "count"}
+    options |= set(signature(column_prompts).parameters) - {"hub", "split", "count", "missing"}
     assert set(DIFFICULTY_LABELS) < options
     assert set(re.findall(r"`(\w+)=`", PAGE)) == options

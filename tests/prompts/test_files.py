@@ -80,10 +80,11 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
     (tmp_path / "c.parquet").write_bytes(b"PAR0")
     with pytest.raises(PromptError, match=r"c\.parquet is not a readable parquet file"):
         list(read_rows(tmp_path / "c.parquet"))
-    for name in ("d.json", "d.parquet.gz", "d"):
+    for name in ("d.yaml", "d.parquet.gz", "d"):
         (tmp_path / name).touch()
         with pytest.raises(
-            PromptError, match=r"unknown kind of file; allowed: \.jsonl, \.jsonl\.gz, \.ndjson, \.ndjson\.gz, \.csv"
+            PromptError,
+            match=r"allowed: \.jsonl, \.jsonl\.gz, \.ndjson, \.ndjson\.gz, \.json, \.json\.gz, \.csv",
         ):
             read_rows(tmp_path / name)
 

@@ -51,7 +51,7 @@ def test_whole_numbers_of_every_kind_are_token_ids(ids: Any) -> None:
         ({"ids": [1, 2], "answer_tokens": 9}, "answer_tokens=9 does not fit"),
         ({"ids": [1, 2], "answer": "a"}, "answer= goes with text="),
         ({"text": "a", "answer_tokens": 1}, "answer_tokens= goes with ids="),
-        ({}, "exactly one of text= and ids=; neither given"),
+        ({}, "exactly one of text=, ids= and messages=; neither given"),
         ({"text": "a", "ids": [1]}, "both given"),
         ({"text": 5}, "text= must be a string, not 5"),
         ({"text": "2 + 2 =", "answer": 4}, "answer= must be a string, not 4"),

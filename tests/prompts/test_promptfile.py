@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.files import prompt_lines, read_prompts
 from bathyscope.prompts.prompt import Prompt, PromptSet
+from bathyscope.prompts.prompt_rows import prompt_lines, read_prompts
 from bathyscope.prompts.spec import parse
 
 Write = Callable[..., str]
@@ -53,7 +53,7 @@ def test_too_few(write_jsonl: Write) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"txt": "a"}, "exactly one of text= and ids=; neither given"),
+        ({"txt": "a"}, "exactly one of text=, ids= and messages=; neither given"),
         ({"text": "a", "ids": [1, 2]}, "both given"),
         ({"text": 5}, "text= must be a string, not 5"),
         ({"text": "5", "answer": 5}, "answer= must be a string, not 5"),

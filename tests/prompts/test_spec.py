@@ -144,7 +144,7 @@ def test_levels() -> None:
         ),
         (
             "notes.md",
-            r"file ending in \.txt, \.txt\.gz \(plain text\), \.jsonl, .* \(one prompt a line\) or \.csv, .*\?text=",
+            r"file ending in \.txt \(plain text\), \.jsonl, .* \(one prompt a line\) or \.csv, .*\?text=",
         ),
         ("", r"Prompts '': the text is empty; give a data set"),
         ("gsm8k:", r"the count after ':' must be a whole number of at least 1, not ''"),
@@ -164,6 +164,9 @@ def test_levels() -> None:
         ("gsm8k?split=", r"split= has no value"),
         ("gsm8k?split=train@rows.jsonl", r"a local file has none; leave out one"),
         ("problems", r"say how many, for example problems:20"),
+        ("problems:1000000000", r"1,000,000,000 prompts of problems are too many .*; ask for at most 1,000,000\."),
+        ("task:permutations:1000001", r"1,000,001 prompts of task:permutations are too many"),
+        ("sums?per_level=2000000", r"2,000,000 prompts of sums are too many"),
         ("sums:3@rows.jsonl", r"sums are generated and read no file"),
         ("problems:3?digits=2", r"unknown option 'digits'\. Options of problems: steps=, per_level="),
         ("problems:3?step=2", r"unknown option 'step'\. Did you mean 'steps'\?"),

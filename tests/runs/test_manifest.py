@@ -54,7 +54,7 @@ def test_file_holds_everything_the_specification_names(tmp_path: Path) -> None:
     tree = json.loads(written(tmp_path, manifest()))
     assert tree["schema"] == 2
     # what is None of almost every run
-    unset = dict.fromkeys(("schedule", "adapters", "gguf", "pace", "loops"))
+    unset = dict.fromkeys(("schedule", "adapters", "gguf", "packing", "pace", "loops", "states"))
     assert tree["identity"] == {**unset, **json.loads(json.dumps(identity(8)))}
     assert tree["record"]["shards"] == [
         {"index": 0, "file": "shard-00000.nc", "sha256": "b" * 64, "prompts": [0, 2]},

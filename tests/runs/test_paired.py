@@ -6,6 +6,7 @@ import copy
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,6 +75,47 @@ def test_controls_of_another_model_are_told_and_not_compared(surveyed: Path, run
     assert "(no control: an untrained model has depths too)" in opened.verdict.text
     assert read_profile(opened).notes == (
         "2 controls are of another model, and left out of every difference from the run.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"skip": {"protect_first": 4}}, r"skip\.protect_first \(1 and 4\)"),
+        ({"lens": {"norm": "frozen"}}, r"lens\.norm \(\['recompute'\] and \['frozen'\]\)"),
+    ],
+)
+def test_controls_of_other_options_are_told_and_not_compared(
+    options: dict[str, Any], words: str, run: Path, tmp_path: Path
+) -> None:
+    """Their depths are other quantities: one said that training moved nothing, by blocks skipped at other tokens."""
+    other = tmp_path / "other"
+    bathyscope.survey(
+        waves.loaded("llama"), IDS, ["lens", "skip"], other, control="untrained:2", progress=False, **options
+    )
+    shutil.rmtree(run / "controls")
+    shutil.copytree(other / "controls", run / "controls")
+    with pytest.warns(UserWarning, match=rf"The control untrained-0 .* with other options than the run \({words}\)"):
+        opened = bathyscope.open(run)
+    assert paired_controls(opened) == []
+    assert opened.verdict.half.nulls == {}
+    assert read_profile(opened).notes == (
+        "2 controls are measured with other options, and left out of every difference from the run.",
+    )
+
+
+def test_controls_of_other_prompts_are_told_and_not_compared(run: Path, tmp_path: Path) -> None:
+    """The verdict says that there is no control, which was all that anybody read."""
+    others = np.random.default_rng(1).integers(2, 60, (6, 9)).tolist()
+    other = tmp_path / "other"
+    bathyscope.survey(waves.loaded("llama"), others, ["lens", "skip"], other, control="untrained:1", progress=False)
+    shutil.rmtree(run / "controls")
+    shutil.copytree(other / "controls", run / "controls")
+    with pytest.warns(UserWarning, match=r"The control untrained-0 in .* read other prompts, and nothing is compared"):
+        opened = bathyscope.open(run)
+    assert paired_controls(opened) == []
+    assert read_profile(opened).notes == (
+        "1 control is of other prompts or without depths, and left out of every difference from the run.",
     )
 
 

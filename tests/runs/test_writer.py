@@ -335,3 +335,24 @@ def test_no_pickle_and_no_foreign_files(tmp_path: Path) -> None:
     for name in os.listdir(tmp_path / "run"):
         head = (tmp_path / "run" / name).read_bytes()[:4]
         assert head == {".nc": b"\x89HDF", ".json": b'{\n "', "": b""}[Path(name).suffix], name
+
+
+def ranks_noted(path: Path) -> Any:
+    return json.loads((path / "manifest.json").read_text())["record"]["notes"].get("ranks")
+
+
+def test_the_record_says_over_how_many_ranks_a_run_was_computed(tmp_path: Path) -> None:
+    with RunWriter.open(tmp_path / "whole", identity()) as writer:
+        writer.note_ranks(1)
+    assert ranks_noted(tmp_path / "whole") is None
+    for ranks, noted in ((2, [2]), (2, [2]), (4, [2, 4]), (1, [1, 2, 4])):
+        with RunWriter.open(tmp_path / "run", identity()) as writer:
+            writer.note_ranks(ranks)
+        assert ranks_noted(tmp_path / "run") == noted
+
+
+def test_shards_of_one_process_count_as_computed_by_one(tmp_path: Path) -> None:
+    begin(tmp_path / "run", 0)
+    with RunWriter.open(tmp_path / "run", identity()) as writer:
+        writer.note_ranks(2)
+    assert ranks_noted(tmp_path / "run") == [1, 2]

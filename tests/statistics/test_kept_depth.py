@@ -50,3 +50,14 @@ def test_a_share_that_is_not_known_has_no_place_and_its_prompt_no_weight() -> No
     assert np.isnan(kept_from([np.nan, 0.2, 1.0], 0.5))
     reading = kept_reading([[np.nan] * 3, [0, 0.5, 1]], [0, 7], 0.5)
     assert float(reading.take(reading.has_value).estimate()) == 1.0
+
+
+def test_of_some_boundaries_the_first_that_reaches_it_counts_and_neighbours_are_read_by_proportion() -> None:
+    share = [0.0, 0.2, 0.4, 0.8, 1.0]
+    boundaries = (0, 2, 3, 7, 8)
+    read = [float(kept_from(share, quantile, boundaries)) for quantile in (0.1, 0.3, 0.5, 0.9)]
+    # 2 and 7 come behind boundaries that are not known, where the share may have risen; 3 and 8 behind neighbours
+    assert read == pytest.approx([2, 2.5, 7, 7.5])
+    assert float(kept_from([0.6, 0.7, 1.0], 0.5, (2, 3, 4))) == 2
+    assert kept_from(share, 0.3) == kept_from(share, 0.3, range(5))
+    assert kept_reading([share], [5], 0.5, boundaries=boundaries).limits == (0.0, 8.0)

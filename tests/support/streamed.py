@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from support import zoo
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from bathyscope.model import Model, load
 from bathyscope.model.placement import device_map
@@ -35,7 +35,7 @@ def streamed(folder: Path, **options: Any) -> Model:
 
 def offloaded(folder: Path, to: Path, device: Any = "cpu") -> PreTrainedModel:
     """The model as accelerate dispatches it: every third block in memory, the others on disk."""
-    places = device_map(str(folder), None, False, device)
+    places = device_map(str(folder), AutoConfig.from_pretrained(folder), False, device)
     blocks = [name for name, place in places.items() if place == "disk"]
     places |= dict.fromkeys(blocks[::3], str(device))
     return AutoModelForCausalLM.from_pretrained(folder, device_map=places, offload_folder=to)  # type: ignore[no-any-return]

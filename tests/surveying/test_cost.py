@@ -22,7 +22,7 @@ from bathyscope import Prompt
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.positions import sample_positions
 from bathyscope.model.anatomy.anatomy import config_of
-from bathyscope.surveying.cost import Estimate, estimate
+from bathyscope.surveying.cost import CostEstimate, estimate
 from bathyscope.surveying.execution import carry_out
 from bathyscope.surveying.outlining import outline
 from bathyscope.surveying.rates import Rates, measure_rates
@@ -31,7 +31,7 @@ from bathyscope.surveying.work import key_width
 RATES = Rates(matrix=1e9, compared=1e6, device="cpu")
 
 
-def given(name: str, folder: Path, *, tokens: int = 24, count: int = 1, measures: str = "residual") -> Estimate:
+def given(name: str, folder: Path, *, tokens: int = 24, count: int = 1, measures: str = "residual") -> CostEstimate:
     zoo.entry(name).config().save_pretrained(folder)
     return estimate(folder.as_posix(), tokens=tokens, count=count, measures=measures, rates=lambda *_: RATES)
 
@@ -135,7 +135,7 @@ def test_a_notebook_shows_work_memory_and_time_in_a_line(tmp_path: Path) -> None
             found, model="m", seconds=200.0, free_bytes=None, weight_bytes=(3 << 29) + (1 << 26), block_flops=1.54e12
         )
     )
-    assert shown == "<Estimate of m: 1.54 TFLOP, about 1.6 GiB at the peak, about 3 min here; fits>"
+    assert shown == "<CostEstimate of m: 1.54 TFLOP, about 1.6 GiB at the peak, about 3 min here; fits>"
 
 
 def test_the_lens_is_read_out_at_every_boundary(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ SHAPES = {
 }
 
 
-def large(size: str, tokens: int, folder: Path, monkeypatch: pytest.MonkeyPatch, free: float = 1e15) -> Estimate:
+def large(size: str, tokens: int, folder: Path, monkeypatch: pytest.MonkeyPatch, free: float = 1e15) -> CostEstimate:
     """The estimate of a Llama of that size on an accelerator with so many bytes free."""
     width, inner, blocks, heads = SHAPES[size]
     LlamaConfig(

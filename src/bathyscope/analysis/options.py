@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from bathyscope.core.common_options import (
-    BeyondContext,
-    Chat,
     Level,
     ProblemSeed,
     PromptCluster,
     PromptResamples,
+    ReadingOptions,
     TestResamples,
 )
 from bathyscope.core.conditions import Excludes, Needs
-from bathyscope.options import Coverage, Distinct, Positive, Range, Resamples, Share, TextForm
+from bathyscope.options import Coverage, Distinct, Permutations, Positive, Range, Resamples, Share, TextForm
 from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import SOLVED_BY
 from bathyscope.statistics.least_squares import RIDGE
@@ -78,13 +77,13 @@ class GroupOptions:
     estimators: Sequence[str] | None = None
     cluster: str | None = None
     resamples: Resamples = 2000
-    permutations: Resamples = 9999
+    permutations: Permutations = 9999
     level: Level = 0.95
     seed: int = 0
 
 
 @dataclass(frozen=True)
-class SimilarityOptions:
+class SimilarityOptions(ReadingOptions):
     """Options of ``cka`` besides those of the measure.
 
     Args:
@@ -92,11 +91,10 @@ class SimilarityOptions:
     """
 
     seed: int = 0
-    beyond_context: BeyondContext = None
 
 
 @dataclass(frozen=True)
-class DiffOptions:
+class DiffOptions(ReadingOptions):
     """Options of ``diff``.
 
     Args:
@@ -104,13 +102,12 @@ class DiffOptions:
     """
 
     seed: int = 0
-    beyond_context: BeyondContext = None
     resamples: PromptResamples = 1000
     level: Level = 0.95
 
 
 @dataclass(frozen=True)
-class MapsOptions:
+class MapsOptions(ReadingOptions):
     """Options of ``maps``.
 
     Args:
@@ -134,7 +131,6 @@ class MapsOptions:
     level: Level = 0.95
     cluster: str | None = None
     seed: int = 0
-    beyond_context: BeyondContext = None
 
 
 @dataclass(frozen=True)
@@ -157,16 +153,14 @@ class DepthPerformanceOptions:
 
 
 @dataclass(frozen=True)
-class SolvedOptions:
+class SolvedOptions(ReadingOptions):
     """Options of ``solved``."""
 
     seed: ProblemSeed = 0
-    beyond_context: BeyondContext = None
-    chat: Chat = False
 
 
 @dataclass(frozen=True)
-class SolvedByOptions:
+class SolvedByOptions(ReadingOptions):
     """Options of ``solved_by``.
 
     Args:
@@ -175,8 +169,6 @@ class SolvedByOptions:
 
     label: Annotated[str, TextForm(require_label_name)] = SOLVED_BY
     seed: ProblemSeed = 0
-    beyond_context: BeyondContext = None
-    chat: Chat = False
 
 
 @dataclass(frozen=True)
@@ -263,5 +255,5 @@ class WrittenOptions:
 
     resamples: PromptResamples = 1000
     level: Level = 0.95
-    permutations: Resamples = 9999
+    permutations: Permutations = 9999
     seed: int = 0

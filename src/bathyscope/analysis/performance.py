@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from bathyscope.analysis.options import DepthPerformanceOptions
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.paths import given_path
 from bathyscope.core.result import LabelledResult, tabulate_over
+from bathyscope.core.text import level_text
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import Label, labelled
 from bathyscope.prompts.files import read_rows
@@ -107,7 +109,7 @@ def depth_performance(
         .assign_coords(model=names, family=("model", families))
         .assign_attrs(counts | settings)
     )
-    return LabelledResult(data, _conclude(data), _tabulate)
+    return LabelledResult(data, _conclude(data), _tabulate, figure="depth_performance")
 
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:
@@ -118,12 +120,12 @@ def _conclude(data: xr.Dataset) -> str:
     """Return what one layer more changes, how well the regression fits, and what it is of."""
     attrs = data.attrs
     of_layers = data.isel(errors=0).sel(term=LAYERS)
-    coefficient, low, high = (float(of_layers[name]) for name in ("coefficient", "ci_low", "ci_high"))
     return (
-        f"One layer more changes {attrs['score']} by {coefficient:+.3g} ({low:+.3g} to {high:+.3g}). {counted(data)}; "
-        f"R² {attrs['r2']:.3f} (adjusted {attrs['r2_adjusted']:.3f}), {attrs['residual_degrees_of_freedom']} degrees "
-        f"of freedom; condition number of the standardised predictors {attrs['condition_number']:.3g}. "
-        f"{attrs['level']:.0%} intervals."
+        f"One layer more changes {attrs['score']} by {Estimate.of(of_layers, 'coefficient', 'ci'):+.3g}. "
+        f"{counted(data)}; R² {attrs['r2']:.3f} (adjusted {attrs['r2_adjusted']:.3f}), "
+        f"{attrs['residual_degrees_of_freedom']} degrees of freedom; condition number of the "
+        f"standardised predictors {attrs['condition_number']:.3g}. "
+        f"{level_text(attrs['level'])} intervals."
     )
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bathyscope.analysis.options import SolvedByOptions, SolvedOptions
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import without_folders
@@ -28,11 +28,12 @@ from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.finite import require_finite
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import compare_models, identity_of
-from bathyscope.model.reading import tokenized, vocabularies_differ
+from bathyscope.model.reading import PromptReading, vocabularies_differ
+from bathyscope.prompts.in_memory import Source, sources
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
+from bathyscope.prompts.source import needs_tokenizer, resolve
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
@@ -58,7 +59,8 @@ def solved(
     *,
     seed: int = 0,
     beyond_context: bool | None = None,
-    chat: bool = False,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     progress: Progress = True,
 ) -> LabelledResult:
     """Whether greedy decoding gives each prompt's answer, and how probable the answer is.
@@ -86,7 +88,7 @@ def solved(
     """
     with alone(model):
         loaded_model = loaded(model, prompts)
-        read = tokenized(loaded_model, prompts, seed=seed, beyond_context=beyond_context, chat=chat)
+        read = PromptReading(beyond_context, add_special_tokens, chat).read(loaded_model, prompts, seed=seed)
         without = sum(p.answer_tokens is None for p in read)
         if without == len(read):
             raise _no_answers(read.dataset)
@@ -113,7 +115,8 @@ def solved_by(
     label: str = SOLVED_BY,
     seed: int = 0,
     beyond_context: bool | None = None,
-    chat: bool = False,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     progress: bool = True,
 ) -> PromptSet:
     """The prompts with a label that says which of two models solve them: neither, only shallow, only deep, both.
@@ -149,7 +152,8 @@ def solved_by(
         resolved = resolve(resolvable, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
         _require_free(resolved, label)
         _require_same_ids(resolved, *models)
-        read = [tokenized(model, resolved, seed=seed, beyond_context=beyond_context, chat=chat) for model in models]
+        reading = PromptReading(beyond_context, add_special_tokens, chat)
+        read = [reading.read(model, resolved, seed=seed) for model in models]
         answers = [[p.answer_tokens is not None for p in model_prompts] for model_prompts in read]
         has_answer = np.logical_and.reduce(answers)
         if not has_answer.any():

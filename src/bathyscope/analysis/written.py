@@ -20,7 +20,8 @@ from scipy import stats
 from bathyscope.analysis.options import WrittenOptions
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
-from bathyscope.core.result import rows_of
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.result import TabledResult, rows_of
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.curves import one_norm
@@ -38,6 +39,12 @@ QUANTITIES: Final[Mapping[str, str]] = {
     "prediction_depth": "prediction depth",
 }
 """Of the written tokens, means by prompt; variables of the lens."""
+_MORE: Final[Mapping[str, str]] = {
+    "deep_thinking_ratio": "A larger share of tokens that settle late",
+    "settle_depth": "A greater settle depth",
+    "prediction_depth": "A greater prediction depth",
+}
+"""What a positive correlation is of."""
 _FEWEST: Final = 5
 _by_quantity = partial(Label, "quantity", source="own")
 _TABLE: Final[Table] = {
@@ -50,8 +57,8 @@ _TABLE: Final[Table] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenDepth:
+@dataclass(frozen=True, eq=False, repr=False)
+class WrittenDepth(TabledResult):
     """Depth of what a model wrote against being right.
 
     Args:
@@ -71,21 +78,29 @@ class WrittenDepth:
 
     @property
     def text(self) -> str:
-        """What was found, in two sentences."""
+        """What was found, in two sentences, or three where the first quantity tells nothing."""
         counted = f"The model wrote the right answer to {self.solved} of {self.prompts} prompts."
-        first = self.data.sel(quantity="deep_thinking_ratio")
-        rho, low, high, p = (float(first[name]) for name in ("correlation", "correlation_low", "correlation_high", "p"))
-        if math.isnan(rho):
-            return f"{counted} No correlation with depth can be told: all answers, or all depths, are alike."
+        places = np.flatnonzero(~np.isnan(self.data["correlation"].values))
+        if not places.size:
+            alike = "answers" if self.solved in (0, self.prompts) else "depths"
+            return f"{counted} No correlation with depth can be told: all {alike} are alike."
+        # in the order of the table, and never the one that correlates most
+        constant = " and the ".join(QUANTITIES[name] for name in _names(self.data, places[0]))
+        verb = "is" if places[0] == 1 else "are"
+        untold = f" The {constant} {verb} the same in all prompts." if constant else ""
+        first = self.data.isel(quantity=places[0])
+        subject = _MORE[str(first["quantity"].item())]
+        rho, p = Estimate.of(first, "correlation"), float(first["p"])
         # the test and the interval are of two kinds, and may part where there are few prompts; where no two prompts are
         # out of order there is no interval, and one prompt that is right, or wrong, shows nothing
-        is_apart = min(self.solved, self.prompts - self.solved) > 1 if math.isnan(low) else low > 0 or high < 0
+        is_apart = min(self.solved, self.prompts - self.solved) > 1
+        if rho.has_interval:
+            is_apart = rho.low > 0 or rho.high < 0
         is_shown = p <= 1 - float(self.data.attrs["level"]) and is_apart
-        relation = ("goes with" if rho > 0 else "goes against") if is_shown else "is not shown to go with"
-        interval = "" if math.isnan(low) else f" {low:+.2f} to {high:+.2f},"
+        relation = ("goes with" if rho.value > 0 else "goes against") if is_shown else "is not shown to go with"
         return (
-            f"{counted} A larger share of tokens that settle late {relation} being right (rank correlation {rho:+.2f},"
-            f"{interval} p = {p:.2g})."
+            f"{counted}{untold} {subject} {relation} being right (rank correlation "
+            f"{rho.write_in_brackets('+.2f')}, p = {p:.2g})."
         )
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -157,6 +172,11 @@ def _is_written(run: Run) -> bool:
     """Return whether a run is of what the model wrote, and not of given texts with labels of these names."""
     coords = run["lens"].coords
     return all(name in coords for name in ("written", "ended", "right")) and WRITTEN in run.identity.dataset
+
+
+def _names(data: xr.Dataset, count: int) -> list[str]:
+    """Return the names of the first quantities."""
+    return [str(name) for name in data["quantity"].values[:count]]
 
 
 def _related(depth_P: FloatArray, right_P: FloatArray, sampling: Sampling, permutations: int) -> dict[str, float]:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
@@ -28,8 +27,7 @@ from bathyscope.errors import OptionError, StoreError, did_you_mean
 from bathyscope.model.options import LoadOptions
 
 if TYPE_CHECKING:
-    import xarray as xr
-
+    from bathyscope.core.result import TabledResult
     from bathyscope.surgery.plan.plan import Plan
 
 R = TypeVar("R")
@@ -50,9 +48,12 @@ WholeNumber = Annotated[
 ]
 OptionalText = Annotated[str | None, Parameter(show_default=False)]
 
-# A window is something else to some commands, and a GGUF file has a path of its own that names it.
-LOADING = join_options(LoadOptions, leave_out=("window", "gguf_file"))
+# A window is something else to some commands, a GGUF file has a path of its own that names it, and few commands work
+# on a model that is split.
+LOADING = join_options(LoadOptions, leave_out=("window", "gguf_file", "tensor_parallel"))
 """How a model is loaded."""
+LOADING_OVER_RANKS = join_options(LoadOptions, leave_out=("window", "gguf_file"))
+"""The same for commands that several processes may run together."""
 LOADING_SEVERAL = join_options(LOADING, leave_out=("revision",))
 """The same for models that have no revision in common."""
 
@@ -200,14 +201,16 @@ def check_picture(out: Path | None) -> None:
         require_own_picture(out)
 
 
-def write_picture(out: Path | None, figure: str, data: xr.Dataset, quiet: bool = False) -> None:
-    """Write the figure of a result, where a file is requested; ``figure`` is its module among the report's."""
+def write_picture(out: Path | None, result: TabledResult, quiet: bool = False) -> None:
+    """Write the picture of a result, where a file is requested."""
     if out is not None:
         from bathyscope.core.output import write_output
         from bathyscope.pages.figures.render import render
 
-        drawing = import_module(f"bathyscope.pages.figures.of.{figure}").drawing(data)
-        write_output(out, render(drawing.alone(), out.suffix.removeprefix(".")))
+        picture = result.picture()
+        if picture is None:
+            raise OptionError("Nothing to draw: no number of this result is known. Leave --out away.")
+        write_output(out, render(picture, out.suffix.removeprefix(".")))
         say(f"Written: {out}", quiet)
 
 

@@ -19,6 +19,7 @@ from bathyscope.cli import session
 from bathyscope.cli.wrapping import units, wrap
 from bathyscope.core.csv_text import csv_text
 from bathyscope.core.strict import plain
+from bathyscope.core.tables import THREE_DIGITS, TextTable
 from bathyscope.core.text import shown
 from bathyscope.errors import BathyscopeError
 
@@ -177,23 +178,26 @@ def write_table(
     caption: Sequence[str] = (),
     optional: Sequence[str] = (),
 ) -> None:
-    """Write a table for people, as wide as the terminal, or wide enough for a file where there is no terminal.
+    """Write a table for people; the arguments are those of :class:`TextTable`."""
+    print_table(TextTable(headings, rows, title, caption, optional))
 
-    Args:
-        rows: cells: texts, numbers (shown with three digits), None or NaN for what is missing, rich texts for colour.
-        caption: lines below the table.
-        optional: headings of columns that are left out where the others have room without them, the first ones first.
-    """
+
+def print_table(table: TextTable) -> None:
+    """Write a table for people, as wide as the terminal, or wide enough for a file where there is no terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    texts = [[cell if isinstance(cell, Text) else Text(_write_cell(cell)) for cell in row] for row in rows]
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    headings, title, caption = table.headings, table.title, table.caption
+    texts = [
+        [cell if isinstance(cell, Text) else Text(_shorten(table, *named)) for cell, named in zip(row, written)]
+        for row, written in zip(table.rows, (zip(headings, cells) for cells in table.cells(THREE_DIGITS)), strict=True)
+    ]
+    grid = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     # The cells are laid out here and not by rich, which breaks words before it narrows the widest column.
     columns = terminal_width()
-    narrowed = _leave_out(headings, texts, columns, optional)
+    narrowed = _leave_out(headings, texts, columns, table.optional)
     if narrowed is None:
         _write_records([shown(heading) for heading in headings], texts, title, caption)
         return
@@ -203,16 +207,16 @@ def write_table(
         write(title)
     for number, heading in enumerate(headings):
         figures = all(_NUMBER.match(row[number].plain) for row in cells)
-        table.add_column(
+        grid.add_column(
             Text("\n".join(wrap(shown(heading), widths[number]))),
             justify="right" if figures else "left",
             width=widths[number],
         )
     for row in cells:
-        table.add_row(*(_fit_cell(cell, room) for cell, room in zip(row, widths, strict=True)))
+        grid.add_row(*(_fit_cell(cell, room) for cell, room in zip(row, widths, strict=True)))
     page = io.StringIO()
     terminal = sys.stdout.isatty()
-    Console(file=page, width=columns, force_terminal=terminal, safe_box=True, emoji=False).print(table)
+    Console(file=page, width=columns, force_terminal=terminal, safe_box=True, emoji=False).print(grid)
     _print(_replace_glyphs("\n".join(line.rstrip() for line in page.getvalue().splitlines()), sys.stdout))
     for line in caption:
         write(line)
@@ -324,13 +328,14 @@ def _write_records(headings: Sequence[str], rows: Sequence[Sequence[Text]], titl
         write(line)
 
 
-def _write_cell(value: Any) -> str:
-    if value is None or value != value:
-        return "–"
-    return f"{value:.3g}" if isinstance(value, float) else shown(value)
+def _shorten(table: TextTable, heading: str, cell: str) -> str:
+    """Return a cell as people read it at a terminal; a file has it whole."""
+    return table.short[heading](cell) if heading in table.short and sys.stdout.isatty() else cell
 
 
 def _print(text: str, exactly: bool = False) -> None:
+    if session.current().silent:
+        return
     """Write to standard output; data for programs exactly as they are, unless a terminal would obey them."""
     with _output():
         print(shown(text, "\n\t") if exactly and sys.stdout.isatty() else text)

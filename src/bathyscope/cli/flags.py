@@ -17,9 +17,12 @@ from bathyscope.core.conditions import require_conditions
 from bathyscope.core.descriptions import complete, filled_in_by_commands, read_entries, texts_of
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
-from bathyscope.options import Repeatable, check_plain_options
+from bathyscope.errors import OptionError
+from bathyscope.options import ByName, Repeatable, check_plain_options, marks_of
 
 _NESTED = "__"
+_OPEN = "__by_name"
+"""End of the name of what takes options by whatever names they have."""
 _LETTERS = 40
 """Letters of a wrong value that a message repeats."""
 
@@ -69,7 +72,7 @@ def make_flags(
     hints, marked = get_type_hints(options_type), get_type_hints(options_type, include_extras=True)
     texts = texts_of(options_type)
     names, filled_in = {option.name for option in fields(options_type)}, filled_in_by_commands(options_type)
-    return [
+    flags = [
         _make_flag(
             option,
             # A flag that may be repeated is read as texts; its own options class says what they become.
@@ -86,6 +89,12 @@ def make_flags(
         for option in fields(options_type)
         if option.name not in leave_out
     ]
+    open_flags = [
+        _make_open_flag(option.name, prefix)
+        for option in fields(options_type)
+        if option.name not in leave_out and any(isinstance(mark, ByName) for mark in marks_of(marked[option.name]))
+    ]
+    return [*flags, *open_flags]
 
 
 def nest_options(flag_values: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,6 +128,7 @@ def add_flags(
 
     def run(*arguments: Any, **flag_values: Any) -> int:
         typed = {name: value for name, value in flag_values.items() if value is not None or name not in derived_names}
+        _take_open_flags(typed)
         # A wrong number is refused here in a moment, and not after the seconds in which the verb imports torch.
         for options_type in options_types:
             check_plain_options(options_type, typed)
@@ -131,6 +141,33 @@ def add_flags(
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = body.__doc__
     return run
+
+
+def _make_open_flag(name: str, prefix: str) -> inspect.Parameter:
+    """Return what takes ``--chat.enable_thinking false`` next to ``--chat``, which a help lists alone."""
+    parameter = Parameter(name=name_flag(name, prefix), accepts_keys=True, show=False, help="entries by their names")
+    annotation = Annotated[dict[str, str] | None, parameter]
+    inner = f"{prefix}{_NESTED}{name}" if prefix else name
+    return inspect.Parameter(f"{inner}{_OPEN}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _take_open_flags(typed: dict[str, Any]) -> None:
+    """Put options of whatever name where their switch is: one of them is enough to switch it on."""
+    for name in [name for name in typed if name.endswith(_OPEN)]:
+        option = name.removesuffix(_OPEN)
+        values = {key: _read_value(text) for key, text in typed.pop(name).items()}
+        if typed.get(option, True) is not True:
+            flag = name_flag(option.replace(_NESTED, "."))
+            raise OptionError(f"{flag} and {flag}.{next(iter(values))} do not go together; give one of them.")
+        typed[option] = values
+
+
+def _read_value(text: str) -> Any:
+    """Return a value as JSON has it (false, 3, "3"); any other text as it stands."""
+    try:
+        return read_json(text)
+    except ValueError:
+        return text
 
 
 def _is_repeatable(hint: Any) -> bool:

@@ -28,6 +28,7 @@ from bathyscope.cli.console import (
     widen_terminal,
     write,
 )
+from bathyscope.cli.over_ranks import ranks_of
 from bathyscope.cli.renamed import name_folder, replace_old_name, suggest_command
 from bathyscope.core.interrupts import INTERRUPTED, ending_in_order
 from bathyscope.core.text import elided
@@ -35,6 +36,7 @@ from bathyscope.errors import (
     BathyscopeError,
     ModelError,
     OptionError,
+    RankError,
     StoreError,
     did_you_mean,
     is_out_of_memory,
@@ -78,7 +80,7 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
         say(warning, level="warning")
     # Each kind of failure ends with words and an exit code of its own, so this is one long list of cases.
     try:
-        with warnings_as_lines(), logged_as_lines(), ending_in_order(_say_stopping):
+        with warnings_as_lines(), logged_as_lines(), ending_in_order(_say_stopping), ranks_of(arguments):
             _require_working_folder(arguments)
             code = application(arguments, exit_on_error=False, print_error=False, result_action="return_value")
             flush()
@@ -91,10 +93,7 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
         say(f"error: {error}", level="error")
         return error.exit_code
     except BathyscopeError as error:
-        if session.current().debug:
-            traceback.print_exc()
-        say(f"error: {error}", level="error")
-        return error.exit_code
+        return _end_refused(error)
     except KeyboardInterrupt as stop:
         say(str(stop) or "Interrupted.")
         return INTERRUPTED
@@ -107,6 +106,9 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
         if isinstance(error, OSError) and error.filename is not None and not session.current().debug:
             say(f"error: {_describe_refusal(error)}", level="error")
             return StoreError.exit_code
+        # rank 0 says what another rank ended with, whose traceback is for those who ask
+        if not is_out_of_memory(error) and session.current().silent and not session.current().debug:
+            return 1
         if not is_out_of_memory(error):
             raise
         if session.current().debug:
@@ -119,6 +121,16 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
         )
         return ModelError.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _end_refused(error: BathyscopeError) -> int:
+    """Say what was refused, unless another process does; return the exit code."""
+    if session.current().debug:
+        traceback.print_exc()
+    if isinstance(error, RankError) and error.speaks:
+        session.speak()
+    say(f"error: {error}", level="error")
+    return error.exit_code
 
 
 def _print_short_help(arguments: Sequence[str]) -> bool:
@@ -150,6 +162,9 @@ def _describe_refusal(error: OSError) -> str:
 
 
 def _say_stopping() -> None:
+    # a launcher sends the ranks that are ending a signal of its own
+    if session.current().ranks > 1:
+        return
     say("Already stopping; finished results are being saved.")
 
 

@@ -22,6 +22,8 @@ class Session:
         level: the least urgent messages that are shown.
         as_json: messages are written as JSON, one a line.
         renamed: warning that the command was typed by its name of an earlier version; empty where it was not.
+        ranks: how many processes do the same work, each on its part of a model.
+        silent: another of them writes and prints.
     """
 
     arguments: tuple[str, ...] = ()
@@ -30,6 +32,8 @@ class Session:
     level: Level = "info"
     as_json: bool = False
     renamed: str = ""
+    ranks: int = 1
+    silent: bool = False
 
     @property
     def command_line(self) -> str:
@@ -56,7 +60,19 @@ def log(level: Level, as_json: bool) -> None:
     _CURRENT.set(replace(current(), level=level, as_json=as_json, debug=current().debug or level == "debug"))
 
 
+def work_on_ranks(ranks: int, silent: bool) -> None:
+    """Note that this invocation is one of several on one model, and whether another one writes and prints."""
+    _CURRENT.set(replace(current(), ranks=ranks, silent=silent))
+
+
+def speak() -> None:
+    """Write and print in this process after all, where the one that does so has ended."""
+    _CURRENT.set(replace(current(), silent=False))
+
+
 def shows(level: Level) -> bool:
     """Whether messages of a level are shown."""
+    if current().silent:
+        return False
     order = get_args(Level)
     return order.index(level) >= order.index(current().level)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bathyscope.cli.printing import TextTable, View
+from bathyscope.cli.printing import View
+from bathyscope.core.tables import TextTable
 
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
@@ -22,17 +23,7 @@ def run_view(run: Run) -> View:
     from bathyscope.runs.depth_rows import MEASURE
 
     # Effective depth is the number that most readers came for; without it the measures are listed.
-    if MEASURE in run.measures:
-        contents: list[TextTable | str] = [effective_depth_table(run)]
-    else:
+    contents: list[TextTable | str] = [*run.tables()]
+    if MEASURE not in run.measures:
         contents = [f"  {measure}: {', '.join(names)}" for measure, names in run.record()["measures"].items()]
     return View([*contents, f"Run: {run.path}"], conclusion=headline_lines(run))
-
-
-def effective_depth_table(run: Run) -> TextTable:
-    """Return every estimate with its interval, 80 columns wide, and the reasons for missing numbers below them."""
-    from bathyscope.pages.text.table import LEGEND, depth_cells, depth_headings, effective_depth_rows, remarks
-
-    rows = effective_depth_rows(run)
-    cells = [depth_cells(row) for row in rows]
-    return TextTable(depth_headings(run), cells, "Effective depth", [LEGEND, *remarks(rows)])

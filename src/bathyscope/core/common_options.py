@@ -1,10 +1,11 @@
 """Options that several verbs share, each with its range and its description."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from bathyscope.core.descriptions import Doc
-from bathyscope.options import Coverage, Range, Repeatable, Resamples
+from bathyscope.options import ByName, Coverage, Range, Repeatable, Resamples
 
 _TOGETHER = "that belong together, such as document; they are resampled as one."
 
@@ -23,9 +24,30 @@ PromptLabel = Annotated[
 ]
 ProblemSeed = Annotated[int, Doc("of generated problems.")]
 BeyondContext = Annotated[
-    bool | None, Doc("run prompts longer than the context that a model declares, as for ``survey``.")
+    bool | None,
+    Doc(
+        "prompts longer than the context that the model declares: True = run them where positions are not looked up "
+        "in a table, False = refuse them; None = run those of data sets, with a warning, and refuse those given one by "
+        "one."
+    ),
 ]
-Chat = Annotated[bool, Doc("write texts as the user's turn in the tokenizer's chat template, as ``survey`` does.")]
+AddSpecialTokens = Annotated[
+    bool,
+    Doc(
+        "put the tokenizer's own special tokens (BOS) around texts, and BOS before windows of a text file; False = "
+        "take texts as they stand."
+    ),
+]
+ChatForm = bool | Mapping[str, Any]
+Chat = Annotated[
+    ChatForm,
+    ByName(),
+    Doc(
+        "write texts as the user's turn in the tokenizer's chat template, answers as the assistant's, and chats as all "
+        "their turns; without an answer the assistant's turn is begun. Token ids stay as they are. Options of the "
+        "template go with it, in a call as a dict and in a shell as --chat.NAME VALUE."
+    ),
+]
 Preset = Annotated[str | None, Doc("a paper's choices as defaults.")]
 Revision = Annotated[str | None, Doc("branch, tag or commit on the hub.")]
 TrustRemoteCode = Annotated[bool, Doc("allow code that comes with the checkpoint. Off unless requested.")]
@@ -37,3 +59,12 @@ AllowTaskCode = Annotated[
     bool, Doc("run code that the YAML file of a task names: functions, and scripts of metrics and data.")
 ]
 Progress = Annotated[bool, Doc("show a progress bar on standard error when it takes long.")]
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How prompts are read: options of every verb that takes prompts."""
+
+    beyond_context: BeyondContext = None
+    add_special_tokens: AddSpecialTokens = True
+    chat: Chat = False

@@ -10,6 +10,9 @@ from typing import Any, Final
 INTERRUPTED: Final = 130
 """Exit code of a program that was ended so, as a shell gives it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_UNINTERRUPTED: Final = threading.Condition(threading.RLock())
+_INSIDE: Final[list[int]] = []
+"""A thread for each block of ``uninterrupted`` that has not ended."""
 
 
 @contextmanager
@@ -78,11 +81,33 @@ def uninterrupted() -> Iterator[None]:
     """
     waiting: list[int] = []
     try:
-        with _handled(lambda number, frame: waiting.append(number)):
+        with _at_work(), _handled(lambda number, frame: waiting.append(number)):
             yield
     finally:
         if waiting:
             signal.raise_signal(waiting[0])
+
+
+def wait_for_uninterrupted(seconds: float) -> None:
+    """Wait until no thread is inside of ``uninterrupted``, for whoever is about to end the process at once.
+
+    Args:
+        seconds: that it waits at most.
+    """
+    with _UNINTERRUPTED:
+        _UNINTERRUPTED.wait_for(lambda: not _INSIDE, seconds)
+
+
+@contextmanager
+def _at_work() -> Iterator[None]:
+    with _UNINTERRUPTED:
+        _INSIDE.append(threading.get_ident())
+    try:
+        yield
+    finally:
+        with _UNINTERRUPTED:
+            _INSIDE.pop()
+            _UNINTERRUPTED.notify_all()
 
 
 @contextmanager

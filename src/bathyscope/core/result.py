@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
+from bathyscope.core.above import from_above
+from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import html_table, shown
 from bathyscope.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+_FOUR_DIGITS: Final = ".4g"
+_NEW_LINE: Final = "\n"
 
 
 @runtime_checkable
@@ -33,20 +38,87 @@ class Result(Protocol):
     def record(self) -> Any:
         """Return everything as one JSON record, or the rows of the table as a list."""
 
+    def tables(self) -> list[TextTable]:
+        """Return what people read of it, the table of the rows first: terminal, pages and Markdown print these."""
 
-def result_html(result: Result) -> str:
-    """Return what a notebook shows of a result: its sentences, and the first rows of its table."""
-    table = result.to_dataframe()
-    rows = [[_write_cell(value) for value in row] for row in table.itertuples(index=False)]
-    return f"<p>{escape(shown(result.text))}</p>{html_table(list(table.columns), rows)}"
+    def picture(self) -> Any:
+        """Return its figure as matplotlib draws it; None where it has none."""
 
 
-def _write_cell(value: object) -> object:
-    return f"{value:.4g}" if isinstance(value, float) else value
+class TabledResult:
+    """What results share: a table, its printed forms, and a picture by its name.
+
+    A result of its own kind has ``data``, ``text`` and ``to_dataframe()``, and whatever it says differently.
+    """
+
+    figure: str = ""
+    """Which picture shows it (``pages.figures.results``); empty where none does."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def data(self) -> Any: ...
+
+        @property
+        def text(self) -> str: ...
+
+        def to_dataframe(self) -> pd.DataFrame: ...
+
+    @property
+    def table(self) -> Any:
+        """The table of ``to_dataframe``."""
+        return self.to_dataframe()
+
+    @property
+    def _outline(self) -> str:
+        """What its representation says behind the name of its kind, such as `` of m: 3 windows``."""
+        return f": {self.text}"
+
+    def __repr__(self) -> str:
+        return shown(f"<{type(self).__name__}{self._outline}>")
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the sentences, and the first rows of the table."""
+        frame = self.to_dataframe()
+        rows = frame_table(frame).cells(_FOUR_DIGITS)
+        return f"<p>{escape(shown(self.text))}</p>{html_table(list(frame.columns), rows)}"
+
+    def record(self) -> Any:
+        """Return the JSON record: the rows of the table."""
+        return rows_of(self.to_dataframe())
+
+    def tables(self) -> list[TextTable]:
+        """Return what people read of it, the table of the rows first."""
+        return [frame_table(self.to_dataframe())]
+
+    def picture(self) -> Any:
+        """Return its figure as matplotlib draws it; None where it has none."""
+        return from_above("picture")(self) if self.figure else None
+
+
+class PageResult(TabledResult):
+    """A result with a section of its own on a page, above the runs."""
+
+    kind: str
+    """Such as ``plan``."""
+
+    @property
+    def heading(self) -> str:
+        """The heading of its section."""
+        raise NotImplementedError
+
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """Identities of the models that it is of, as far as it tells them."""
+        raise NotImplementedError
+
+    def without_words(self) -> Self:
+        """Return the same result without the words of prompts and predictions."""
+        return self
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelledResult:
+class LabelledResult(TabledResult):
     """A labelled dataset with its conclusion.
 
     Its arrays, coordinates and attributes can be reached without ``data``: ``result["cka"]``, ``result.cka``.
@@ -56,18 +128,19 @@ class LabelledResult:
         text: the conclusion, in at most three sentences.
         tabulate: makes the table of the data.
         fields: what the JSON record holds instead of the table's rows.
+        figure: name of its picture; empty where it has none.
+        lay_out: makes the tables for people; None = the table of the data is the only one.
     """
 
     data: xr.Dataset
     text: str
     tabulate: Callable[[xr.Dataset], pd.DataFrame]
     fields: Mapping[str, Any] | None = None
+    figure: str = field(default="", kw_only=True)
+    lay_out: Callable[[xr.Dataset], list[TextTable]] | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
-        return shown(f"<{type(self).__name__}: {self.text}>\n{self.data!r}", keep="\n")
-
-    def _repr_html_(self) -> str:
-        return result_html(self)
+        return f"{super().__repr__()}\n{shown(repr(self.data), keep=_NEW_LINE)}"
 
     def __getattr__(self, name: str) -> Any:
         # Copying looks attributes up before the fields are set, where forwarding would never end.
@@ -92,7 +165,11 @@ class LabelledResult:
 
     def record(self) -> Any:
         """Return the JSON record: the rows of the table, or the fields of the result."""
-        return rows_of(self.to_dataframe()) if self.fields is None else dict(self.fields)
+        return super().record() if self.fields is None else dict(self.fields)
+
+    def tables(self) -> list[TextTable]:
+        """Return the tables for people."""
+        return super().tables() if self.lay_out is None else self.lay_out(self.data)
 
 
 def tabulate_over(
@@ -116,7 +193,7 @@ def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TableResult:
+class TableResult(TabledResult):
     """A table with its conclusion, for verbs that return a plain table.
 
     Args:
@@ -142,4 +219,4 @@ class TableResult:
 
     def record(self) -> Any:
         """Return the JSON record: the rows of the table, or what stands in their place."""
-        return rows_of(self.frame) if self.fields is None else self.fields
+        return super().record() if self.fields is None else self.fields

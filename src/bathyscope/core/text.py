@@ -52,6 +52,11 @@ def elided(content: object, letters: int) -> str:
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
+def level_text(level: float) -> str:
+    """Return the coverage of an interval in per cent, with all of its digits: 99.9% and 97.5% are not 100% and 98%."""
+    return f"{100 * level:g}%"
+
+
 def require_text(text: str, where: str, error: type[BathyscopeError]) -> None:
     """Refuse half of a surrogate pair, which is no character: neither tokenizers, files nor figures can hold it.
 
@@ -73,6 +78,12 @@ def counted(number: int, noun: str, plural: str = "") -> str:
         plural: of nouns that do not end in a further s.
     """
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def written_out(items: Sequence[object]) -> str:
+    """Return a list as a clause has it: ``2, 16 and 32``."""
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def capitalised(text: str) -> str:

@@ -9,6 +9,7 @@ import abc
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from bathyscope.errors import ModelError, PromptError
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from bathyscope.labels import Table
-    from bathyscope.measures.declaration import Declaration
+    from bathyscope.measures.declaration import Declaration, Needs
     from bathyscope.measures.token_values import TokenValues
     from bathyscope.model.anatomy.anatomy import Anatomy
     from bathyscope.model.anatomy.checks import Checks
     from bathyscope.model.identity import ModelIdentity
+    from bathyscope.prompts.in_memory import Source
     from bathyscope.prompts.prompt import TokenizedPrompt
-    from bathyscope.prompts.source import Source
     from bathyscope.wavefront.batch import Batch
     from bathyscope.wavefront.engine import Wavefront
 
@@ -52,6 +53,21 @@ class ModelFacts:
     def n_blocks(self) -> int:
         """L, the number of blocks."""
         return self.anatomy.n_blocks
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """The boundaries that a plain forward shows: 0 … L, or those of stored states."""
+        return self.anatomy.boundaries
+
+    @property
+    def seen_blocks(self) -> tuple[int, ...]:
+        """The blocks in front of which and behind which it shows a boundary."""
+        return tuple(block for block, after in pairwise(self.boundaries) if after == block + 1)
+
+    @property
+    def of_states(self) -> bool:
+        """Whether stored states are measured: there are no blocks that could be run."""
+        return self.anatomy.is_stored
 
     @property
     def has_weights(self) -> bool:
@@ -144,6 +160,7 @@ class Measure(abc.ABC, Generic[Options]):
         options_type: dataclass of its options; the single definition of them.
         table: its variables; None = whatever its probe gives.
         requires: measures that are computed along with it.
+        needs: what it must have of a model (``measures.declaration``): stored states of one have no blocks.
         needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
         by_prompt: what it gives of a prompt depends on no prompt behind it, but for the lengths in ``extents``; a run
@@ -182,6 +199,7 @@ class Measure(abc.ABC, Generic[Options]):
     options_type: ClassVar[type] = NoOptions
     table: ClassVar[Table | None] = None
     requires: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[Needs] = "blocks"
     derived: ClassVar[bool] = False
     needs_answers: ClassVar[bool] = False
     by_prompt: ClassVar[bool] = False
@@ -198,6 +216,7 @@ class Measure(abc.ABC, Generic[Options]):
             cls.options_type = declared.options_type
             cls.table = declared.table
             cls.requires = declared.requires
+            cls.needs = declared.needs
             cls.derived = declared.derived
             cls.needs_answers = declared.needs_answers
             cls.__doc__ = cls.__doc__ or declared.summary

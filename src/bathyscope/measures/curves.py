@@ -10,12 +10,13 @@ from bathyscope.labels import token_weights
 from bathyscope.statistics.effective_depth import DepthInputs, blocks_done
 
 
-def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> DepthInputs:
+def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset | None) -> DepthInputs:
     """What depth estimators work on, per prompt: cosines by block, lens by block input, token depths, skip effects."""
     lens = one_norm(lens)
     inputs = lens.isel(boundary=slice(0, -1))
-    has_future = "effect_future" in skip and "block" in skip["part"].values
-    future = skip["effect_future"].sel(part="block", reduction="max") if has_future else None
+    future = None
+    if skip is not None and "effect_future" in skip and "block" in skip["part"].values:
+        future = skip["effect_future"].sel(part="block", reduction="max")
 
     def curves(name: str, dataset: xr.Dataset, axis: str) -> np.ndarray:
         return np.asarray(dataset[name].transpose("prompt", axis).values, dtype=np.float64)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bathyscope.labels import Table, labelled
 from bathyscope.options import NoOptions
 
 if TYPE_CHECKING:
     import xarray as xr
+
+Needs = Literal["blocks", "boundaries", "last boundary", "all boundaries"]
+"""What a measure must have: blocks that can be run or read; boundaries, whichever there are; the one behind the last
+block among them; or all of them."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,7 @@ class Declaration:
     Args:
         name: group of its dataset in a run; its code stands in the module of that name.
         summary: what it measures, in one line.
+        needs: what it must have of a model. Stored states have no blocks, and not always every boundary.
         table: None = unknown (a measure from outside the package).
         code: its class; None = that of its name, in the module of its name, imported when it is made.
         instance: the measure itself, where a caller passed one instead of its name.
@@ -48,6 +53,7 @@ class Declaration:
     panels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     question: str = ""
     rows: str = ""
+    needs: Needs = "blocks"
 
     def dataset(self, values: Mapping[str, Any], coords: Mapping[str, Any], **texts: object) -> xr.Dataset:
         """Results labelled as the table says; a name that is not in it is a KeyError."""

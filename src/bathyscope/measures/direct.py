@@ -40,4 +40,7 @@ class DirectProbe(EffectProbe):
     """Direct effects of one batch."""
 
     def result(self) -> xr.Dataset:
-        return self.dataset(DECLARATION, {f"effect_{reach}": self.effect(reach)[:, 0] for reach in REACHES})
+        data = {f"effect_{reach}": self.effect(reach)[:, 0] for reach in REACHES}
+        if self._names:
+            data["effect_at"] = self.effect_at()[:, :, 0]
+        return self.dataset(DECLARATION, data)

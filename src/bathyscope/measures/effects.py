@@ -25,6 +25,7 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.finite import overflow, require_finite
 from bathyscope.measures.of.skip import REACHES
 from bathyscope.measures.over_tokens import LEFT_OUT, over_prompts, pooled, reduce_tokens
+from bathyscope.measures.places import NamedPlaces, TokenPlace, find_places, place_values
 from bathyscope.measures.positions import COUNT, SHORTEST, check_positions, sample_positions
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -85,6 +86,9 @@ class EffectMeasure(Measure[Options]):
     by_prompt = True
     lends = True
     positions: Sequence[tuple[int, ...]]
+    names: Sequence[str] = ()
+    """Of places, where positions are given by name; then ``places`` has them by prompt."""
+    places: Sequence[tuple[TokenPlace, ...]] = ()
     _lengths: Sequence[int]
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
@@ -92,6 +96,13 @@ class EffectMeasure(Measure[Options]):
         lengths = [len(p) for p in prompts]
         Range(0, min(lengths)).check(options.protect_first, f"{self.name}: protect_first")
         self._lengths = lengths
+        if isinstance(options.positions, NamedPlaces):
+            self.names = options.positions.names
+            self.places = find_places(options.positions, prompts, facts, self.name, first=1)
+            # a place that has two names is measured once
+            starts = [[place.tokens.start for place in places] for places in self.places]
+            self.positions = [tuple(dict.fromkeys(prompt_starts)) for prompt_starts in starts]
+            return
         if options.positions is not None:
             self.positions = check_positions(options.positions, lengths, self.name)
             return
@@ -174,6 +185,11 @@ class EffectProbe(MeasureProbe):
         self._batch = batch
         self._positions = positions
         self._samples = measure.extents["sample"]
+        self._names = measure.names
+        self._places = [measure.places[i] for i in indices] if measure.names else []
+        # by prompt and starting token: what was reduced of one t alone, where places have names
+        self._reduced_at: list[tuple[tuple[int, int], Places, Tensor]] = []
+        self._output_at: dict[tuple[int, int], tuple[list[Cell], NDArray[np.float64]]] = {}
         self._end = end
         self._shape = (batch.size, parts, len(REDUCTIONS), facts.n_blocks, facts.n_blocks)
         # by prompt (None = all) and starting token
@@ -245,6 +261,9 @@ class EffectProbe(MeasureProbe):
             change = compare(final.reader, control_ND, rows, ["l2"], apart=few)["l2"]
             # Tails of several t are joined before they are reduced: a maximum or quantile over t is over all tokens.
             tails.setdefault(tail.prompt, []).append((list(mine), change[: len(mine)]))
+            if self._names:
+                one_t = reduce_tokens(change[: len(mine)]).T.cpu().numpy()
+                self._output_at[tail.prompt, tail.start] = list(mine), one_t
             if control:
                 self._noise[tail.prompt] = torch.maximum(self._noise[tail.prompt], change[-1].max())
         for prompt, several in tails.items():
@@ -256,6 +275,28 @@ class EffectProbe(MeasureProbe):
             )
         return changes
 
+    def effect_at(self) -> NDArray[np.float64]:
+        """Effects from each named place on, [batch, place, part, reduction, skipped, block]."""
+        self._reduce()
+        effects = np.zeros((self._shape[0], len(self._names), *self._shape[1:]))
+        for (prompt, start), cells, values_KR in self._reduced_at:
+            parts, skipped = [part for _, (part, _) in cells], [s for _, (_, s) in cells]
+            for place in self._places_at(prompt, start):
+                effects[prompt, place, parts, :, skipped, [block for block, _ in cells]] = values_KR.T.cpu().numpy()
+        return effects
+
+    def output_at(self) -> NDArray[np.float64]:
+        """Change of the output from each named place on, [batch, place, part, reduction, skipped]."""
+        changes = np.zeros((self._shape[0], len(self._names), *self._shape[1:-1]))
+        for (prompt, start), (cells, values_KR) in self._output_at.items():
+            for place in self._places_at(prompt, start):
+                changes[prompt, place, [part for part, _ in cells], :, [s for _, s in cells]] = values_KR
+        return changes
+
+    def _places_at(self, prompt: int, start: int) -> list[int]:
+        """The numbers of a prompt's places that begin at a token."""
+        return [number for number, place in enumerate(self._places[prompt]) if place.tokens.start == start]
+
     def dataset(self, declaration: Declaration, data: dict[str, Any], **coords: Any) -> xr.Dataset:
         """A measure's variables, with the sampled positions; ``coords`` are its own dimensions."""
         blocks = np.arange(self._facts.n_blocks)
@@ -263,6 +304,9 @@ class EffectProbe(MeasureProbe):
         data["positions"] = np.full((len(self._positions), self._samples), -1, dtype=np.int64)
         for sample_starts, starts in zip(data["positions"], self._positions):
             sample_starts[: len(starts)] = starts
+        if self._names:
+            data |= place_values(self._places)
+            coords["place"] = list(self._names)
         return declaration.dataset(data, {**coords, "sample": np.arange(self._samples)})
 
     def _unseen(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -274,9 +318,12 @@ class EffectProbe(MeasureProbe):
     def _reduce(self) -> None:
         """What waits is reduced over tokens."""
         tails: dict[int, list[tuple[Places, Tensor]]] = {}
-        for (prompt, _), calls in self._waiting.items():
+        for (prompt, start), calls in self._waiting.items():
             values_RBT = calls.relative()
             if prompt is not None:
+                if self._names:
+                    one_t = reduce_tokens(values_RBT[:, 0, : self._end])
+                    self._reduced_at.append(((prompt, start), calls.places, one_t))
                 tails.setdefault(prompt, []).append((calls.places, values_RBT[:, 0, : self._end]))
                 continue
             # NaN is below nothing, and what is left out below everything

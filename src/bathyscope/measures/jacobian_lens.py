@@ -24,12 +24,14 @@ from bathyscope.measures.jacobian.files import open_lens
 from bathyscope.measures.jacobian.fitting import Fitting, LensFit, each_once
 from bathyscope.measures.jacobian.matrices import PROPERTIES, FittedLens, LensOrigin, text_key, transported
 from bathyscope.measures.of.jacobian_lens import DECLARATION, JacobianLensOptions
+from bathyscope.measures.settling import at_boundary
 from bathyscope.measures.token_values import NO_TOKEN, TokenValues
 from bathyscope.measures.translated_lens import Translators, count_tokens, counted_tokens, too_few_tokens
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.identity import compare_models
+from bathyscope.prompts.in_memory import Source
+from bathyscope.prompts.parts import clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.source import Source
 from bathyscope.statistics.band import find_band
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch
@@ -55,6 +57,11 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         options = self.options
+        if options.prompts is not None and facts.of_states:
+            raise OptionError(
+                "jacobian_lens: a lens is fitted by gradients through the blocks, and these are states. Give one that "
+                "was fitted to the model elsewhere: lens= (--jacobian_lens.lens FILE)."
+            )
         if (options.lens is None) == (options.prompts is None):
             problem = "both are given" if options.lens is not None else _NOTHING_TO_FIT
             raise OptionError(f"jacobian_lens: {problem}. Give a fitted lens= or prompts= to fit one to, not both.")
@@ -106,23 +113,23 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
         return 1.0
 
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        return len(READERS) * facts.n_blocks + 1.0
+        return len(READERS) * (len(facts.boundaries) - 1) + 1.0
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return JacobianLensProbe(self, facts, batch, indices)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
-        kl = merged["kl"].isel(boundary=slice(0, facts.n_blocks))
+        kl = merged["kl"].isel(boundary=slice(0, -1))
         gain_PB = (kl.sel(reader="lens") - kl.sel(reader="jacobian")).transpose("prompt", "boundary").values
-        band = find_band(gain_PB, Sampling(seed=seed))
-        values = {"band_p": band.p}
-        estimates = {
-            "band_first": (band.first, band.first_interval),
-            "band_last": (band.last, band.last_interval),
-            "band_gain": (band.gain, band.gain_interval),
-        }
-        for name, (estimate, ends) in estimates.items():
-            values |= {name: estimate, f"{name}_low": ends.low, f"{name}_high": ends.high}
+        band = find_band(gain_PB, Sampling(seed=seed, cluster=clusters_in(merged, None)))
+        values = {"band_p": band.p, "band_gain": band.gain}
+        values |= {"band_gain_low": band.gain_interval.low, "band_gain_high": band.gain_interval.high}
+        for name, end, ends in (
+            ("band_first", band.first, band.first_interval),
+            ("band_last", band.last, band.last_interval),
+        ):
+            places = {name: end, f"{name}_low": ends.low, f"{name}_high": ends.high}
+            values |= {key: at_boundary(place, facts.boundaries) for key, place in places.items()}
         return DECLARATION.dataset(values, {})
 
     def _require_others(self, fitted: Sequence[str] | None) -> None:
@@ -185,7 +192,11 @@ def _require_fitted_to(facts: ModelFacts, lens: FittedLens) -> None:
             f"({agreement.text}). Fit it to this model; for controls, give jacobian_lens.prompts, to which each model "
             "has a lens fitted."
         )
-    if agreement.unknown:
+    if agreement.unknown and facts.of_states:
+        warn(
+            "Whether the Jacobian lens was fitted to the weights that were served is unknown: states do not tell them."
+        )
+    elif agreement.unknown:
         what = "weights it was fitted to" if "weights" in agreement.unknown else "configuration it was fitted with"
         warn(f"The Jacobian lens {lens.origin.model!r} does not say which {what}.")
 
@@ -217,7 +228,7 @@ class JacobianLensProbe(MeasureProbe):
         require_finite("A lens", [values["kl"]])
         values["mrr"] = 1 / values["mrr"]
         # a lens from elsewhere may lack boundaries
-        missing = [b for b in range(len(self._states)) if b not in self._measure.matrices]
+        missing = [place for place, b in self._places() if b not in self._measure.matrices]
         for of_metric in values.values():
             of_metric[READERS.index("jacobian"), missing] = torch.nan
         if self.tokens is not None:
@@ -227,7 +238,7 @@ class JacobianLensProbe(MeasureProbe):
 
     def _leave(self, tokens: TokenValues, comparison: Mapping[str, Tensor], missing: Sequence[int]) -> None:
         """Hand over what the Jacobian lens says at single tokens; nothing where it does not read."""
-        boundaries = self._facts.n_blocks + 1
+        boundaries = len(self._facts.boundaries)
         row = READERS.index("jacobian") * boundaries
         read_N = self._batch.flat(self._read_BT)
         for name, metric in _OF_TOKENS.items():
@@ -237,28 +248,32 @@ class JacobianLensProbe(MeasureProbe):
             everywhere_LN[:, read_N] = values_LN
             tokens.put(name, everywhere_LN.long() if name == "jacobian_id" else everywhere_LN)
 
+    def _places(self) -> list[tuple[int, int]]:
+        """Return the place of each boundary but the last among the states, and the boundary."""
+        return list(enumerate(self._facts.boundaries[:-1]))
+
     def _read_by(self, reader: str) -> list[Tensor]:
         """Return what one reader makes of each boundary but the last, [N, width] each."""
         measure, states = self._measure, self._states
         if reader == "jacobian":
             matrices = measure.matrices
-            return [transported(matrices[b], s) if b in matrices else s for b, s in enumerate(states)]
+            return [transported(matrices[b], states[p]) if b in matrices else states[p] for p, b in self._places()]
         if reader == "translated":
             assert measure.translators is not None
             return [measure.translators.translate(b, state_ND) for b, state_ND in enumerate(states)]
         return states
 
     def result(self) -> xr.Dataset:
-        boundaries = self._facts.n_blocks + 1
+        boundaries = np.array(self._facts.boundaries)
         means = {name: self._by_prompt(values_RLN) for name, values_RLN in self._values.items()}
         lens = self._measure.lens
-        properties = lens.data.reindex(boundary=np.arange(boundaries))
+        properties = lens.data.reindex(boundary=boundaries)
         data = {
             **means,
             "n_averaged": np.array(self._tokens, dtype=np.int64),
-            **{name: properties[name].values if self._first else np.zeros(boundaries) for name in PROPERTIES},
+            **{name: properties[name].values if self._first else np.zeros(len(boundaries)) for name in PROPERTIES},
         }
-        coords = {"reader": list(self._measure.readers), "boundary": np.arange(boundaries)}
+        coords = {"reader": list(self._measure.readers), "boundary": boundaries}
         dataset = DECLARATION.dataset(data, coords)
         for name in PROPERTIES:
             dataset[name].attrs["merge"] = "sum"

@@ -18,7 +18,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.loop_exits import by_rule, gate_advantage, token_exits
 from bathyscope.measures.of.lens import DECLARATION, EXIT_RULES, EXIT_THRESHOLDS, LensOptions
-from bathyscope.measures.settling import is_deep, is_kept, is_near_tie, prediction_depth, settle_depth
+from bathyscope.measures.settling import at_boundaries, is_deep, is_kept, is_near_tie, prediction_depth, settle_depth
 from bathyscope.measures.token_values import TokenValues
 from bathyscope.model.anatomy.gates import has_gate, require_gate
 from bathyscope.model.anatomy.plain import home_of
@@ -69,7 +69,7 @@ class Lens(Measure[LensOptions], declared=DECLARATION):
             facts.anatomy.readout.frozen(width, width)  # refuses unknown kinds of norm before any compute
 
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        return len(self.options.norm) * (facts.n_blocks + 1.0)
+        return float(len(self.options.norm) * len(facts.boundaries))
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return LensProbe(self.options, facts, batch)
@@ -122,10 +122,11 @@ class LensProbe(MeasureProbe):
             require_finite("The lens", [values["entropy"], values["kl_lens_final"], values["kl_final_lens"]])
             # Reciprocals, because a mean of ranks would show little but the worst tokens.
             values["mrr"] = 1 / comparison["rank"]
-            values["settle_depth"] = settle_depth(comparison["jsd"])
+            values["settle_depth"] = at_boundaries(settle_depth(comparison["jsd"]), self._facts.boundaries)
             values["deep_thinking_ratio"] = is_deep(values["settle_depth"], self._facts.n_blocks)
-            values["prediction_depth"] = prediction_depth(comparison["top1_agreement"])
-            values["top1_kept"] = is_kept(values["prediction_depth"], self._facts.n_blocks)
+            prediction = prediction_depth(comparison["top1_agreement"])
+            values["prediction_depth"] = at_boundaries(prediction, self._facts.boundaries)
+            values["top1_kept"] = is_kept(prediction, len(self._facts.boundaries) - 1)
             values["near_ties"] = is_near_tie(comparison["top1_agreement"], comparison["final_margin"])
             if self.tokens is not None and norm == of_tokens:
                 self._leave(self.tokens, values, comparison)
@@ -182,7 +183,7 @@ class LensProbe(MeasureProbe):
         }
         data: dict[str, Any] = stacked if several else {name: values[0] for name, values in stacked.items()}
         data |= self._counts() | self._exits
-        coords: dict[str, object] = {"boundary": np.arange(self._facts.n_blocks + 1), "k": list(HITS)}
+        coords: dict[str, object] = {"boundary": np.array(self._facts.boundaries), "k": list(HITS)}
         if self._exits:
             coords |= {"exit_rule": list(EXIT_RULES), "threshold": list(EXIT_THRESHOLDS)}
         if several:

@@ -19,8 +19,9 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.measures.of.lens import EXIT_RULES, EXIT_THRESHOLDS
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.gates import read_gate
-from bathyscope.statistics.bootstrap import bootstrap_interval
-from bathyscope.statistics.sampling import Sampling
+from bathyscope.prompts.parts import clusters_in
+from bathyscope.statistics.bootstrap import Interval, bootstrap_interval
+from bathyscope.statistics.sampling import Sampling, cluster_weights
 from bathyscope.wavefront.batch import Batch
 
 _DEPTHS: Final = 101
@@ -73,12 +74,16 @@ def gate_advantage(merged: xr.Dataset, seed: int) -> dict[str, Any]:
     A mean over depths, with its bootstrap interval over prompts.
     """
     depth, agreement = (merged[name].transpose("prompt", ...).values for name in ("exit_depth", "exit_agreement"))
-    sampling = Sampling(seed=seed)
-    counts = sampling.counts(len(depth))
-    means = [np.tensordot(counts / len(depth), values, axes=1) for values in (depth, agreement)]
-    draws = np.array([_advantage(*curves) for curves in zip(*means)])
+    sampling = Sampling(seed=seed, cluster=clusters_in(merged, None))
     value = _advantage(depth.mean(0), agreement.mean(0))
-    ends = bootstrap_interval(value, draws, np.ones(len(depth)), level=sampling.level, limits=(-1.0, 1.0))
+    weights = cluster_weights(np.ones(len(depth)), sampling.cluster)
+    ends = Interval(np.nan, np.nan)
+    if weights.size > 1:
+        counts = sampling.counts(len(depth))
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        means = [np.tensordot(shares, values, axes=1) for values in (depth, agreement)]
+        draws = np.array([_advantage(*curves) for curves in zip(*means)])
+        ends = bootstrap_interval(value, draws, weights, level=sampling.level, limits=(-1.0, 1.0))
     return {"gate_advantage": value, "gate_advantage_low": ends.low, "gate_advantage_high": ends.high}
 
 

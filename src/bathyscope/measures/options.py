@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from bathyscope.core.common_options import BeyondContext
+from bathyscope.core.common_options import ReadingOptions
 from bathyscope.core.descriptions import Doc
 from bathyscope.errors import OptionError
 from bathyscope.options import Range
@@ -33,7 +33,7 @@ def require_ending(path: Path, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class FitLensOptions:
+class FitLensOptions(ReadingOptions):
     """Options of ``fit_lens``.
 
     Args:
@@ -48,4 +48,3 @@ class FitLensOptions:
     skip_first: Annotated[int, Range(0)] = 16
     memory: Annotated[float, Range(0.001)] = 4.0
     seed: int = 0
-    beyond_context: BeyondContext = None

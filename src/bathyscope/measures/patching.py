@@ -13,6 +13,7 @@ forward for each of the two, next to some hundred rows.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.of.patching import DECLARATION, PatchingOptions
 from bathyscope.measures.operands import operand_summary, require_operands
+from bathyscope.measures.places import NO_PLACE, NamedPlaces, TokenPlace, find_places, place_values
 from bathyscope.measures.prompt_pairs import PromptPair, pairs_of
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.precision import wide_dtype
@@ -47,6 +49,10 @@ _NUMBERS = 3
 
 
 class Patching(Measure[PatchingOptions], declared=DECLARATION):
+    names: tuple[str, ...] = ()
+    """Of places, where positions are given by name; then ``places`` has them by number of the target."""
+    places: Mapping[int, tuple[TokenPlace, ...]] = {}
+
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         reason = super().unavailable(facts, prompts) or refusal(lambda: self._paired(prompts))
         return None if reason is None else reason.removeprefix("patching: ")
@@ -69,6 +75,11 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
         if longer:
             warn(f"patching: {longer} of {len(pairs)} prompts are not patched (longer than max_tokens={most}).")
         self.width = max(len(pair.target) for pair in self.pairs.values())
+        places = self.options.positions
+        if isinstance(places, NamedPlaces):
+            self.names = places.names
+            chosen = find_places(places, [pair.target for pair in self.pairs.values()], facts, self.name)
+            self.places = dict(zip(self.pairs, chosen))
 
     def _paired(self, prompts: Sequence[TokenizedPrompt]) -> tuple[Mapping[int, int], dict[int, PromptPair]]:
         """Numbers of targets → of their sources, and the checked pairs by number of the target."""
@@ -80,10 +91,13 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
         # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail
-        return 2 + len(self.options.parts) * (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)
+        spans = len(self.names) or tokens
+        return 2 + len(self.options.parts) * (facts.n_blocks + 1) * spans / (4 if facts.checks.tails else 2)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
-        kl = merged["kl"].sel(part="block") if "block" in self.options.parts else None
+        # inputs of steps are looked for among all tokens
+        has_all = "block" in self.options.parts and not self.names
+        kl = merged["kl"].sel(part="block") if has_all else None
         source = merged["source"].values
         number = np.arange(len(source))
         # what is found in one of two prompts that are patched from each other is largely found in the other
@@ -105,18 +119,28 @@ class PatchingProbe(MeasureProbe):
         self._pairs = [measure.pairs.get(n) for n in indices]
         self._sources = [measure.sources.get(n, -1) for n in indices]
         self._pieces = [None if pair is None else facts.pieces(pair.target.ids) for pair in self._pairs]
+        self._names = measure.names
+        self._places = [measure.places.get(n, (NO_PLACE,) * len(measure.names)) for n in indices]
         self._patched: list[PatchedPair] = []
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
         pairs = [pair for pair in self._pairs if pair is not None]
         if not pairs:
             return
+        places = [places for pair, places in zip(self._pairs, self._places) if pair is not None]
         # A prompt may be the source of several targets, and mutual pairs name both: each is computed once.
         prompts = list(dict.fromkeys(ids for pair in pairs for ids in (pair.target.ids, pair.source.ids)))
         batch = Batch.of(prompts, home_of(wave.anatomy.model))
         self._patched = [
-            PatchedPair(self._parts, self._facts, pair, *map(prompts.index, (pair.target.ids, pair.source.ids)))
-            for pair in pairs
+            PatchedPair(
+                self._parts,
+                self._facts,
+                pair,
+                prompts.index(pair.target.ids),
+                prompts.index(pair.source.ids),
+                pair_places if self._names else None,
+            )
+            for pair, pair_places in zip(pairs, places)
         ]
         wave.run(batch, self._patched, lambda block, blocks: step(block / blocks))
 
@@ -139,7 +163,7 @@ class PatchingProbe(MeasureProbe):
             "source": np.array(self._sources, dtype=np.int64),
             "read_at": np.array([-1 if pair is None else pair.read_at for pair in self._pairs], dtype=np.int64),
         }
-        coords = {
+        coords: dict[str, Any] = {
             "part": list(self._parts),
             "boundary": np.arange(boundaries),
             "token": np.arange(self._width),
@@ -147,6 +171,12 @@ class PatchingProbe(MeasureProbe):
             "read_in": list(ANSWERS),
             "piece": (("prompt", "token"), padded_pieces(self._pieces, self._width)),
         }
+        if self._names:
+            shape = (parts, boundaries, len(self._names), _NUMBERS)
+            at_places = self._by_prompt([pair.place_numbers() for pair in self._patched], shape)
+            data |= {f"{name}_at": values for name, values in _named(at_places, gap).items()}
+            data |= place_values(self._places)
+            coords["place"] = list(self._names)
         return DECLARATION.dataset(data, coords)
 
     def _by_prompt(self, values: Sequence[object], shape: tuple[int, ...]) -> np.ndarray:
@@ -177,9 +207,18 @@ class PatchedPair(Probe):
     Args:
         parts: what is put in.
         target, source: their places in the batch.
+        places: named ones, which alone are patched, next to all tokens; None = every token.
     """
 
-    def __init__(self, parts: Sequence[str], facts: ModelFacts, pair: PromptPair, target: int, source: int) -> None:
+    def __init__(
+        self,
+        parts: Sequence[str],
+        facts: ModelFacts,
+        pair: PromptPair,
+        target: int,
+        source: int,
+        places: Sequence[TokenPlace] | None = None,
+    ) -> None:
         self._facts = facts
         self._pair = pair
         self._target = target
@@ -187,11 +226,18 @@ class PatchedPair(Probe):
         stop = pair.read_at + 1
         weight = next(p for p in facts.anatomy.model.parameters() if p.is_floating_point())
         # some families keep the stream in float32 whatever their weights are in
-        empty = weight.new_zeros(facts.n_blocks, stop, facts.anatomy.width, dtype=wide_dtype(weight.dtype))
+        shape = (facts.n_blocks, stop, facts.anatomy.width)
+        empty = torch.zeros(shape, dtype=wide_dtype(weight.dtype), device=weight.device)
         self._values = {part: empty.clone() for part in parts}
-        spans = [range(token, token + 1) for token in range(pair.first, stop)]
-        # tokens before the first in which the prompts differ hold the same
-        self._spans = [range(pair.first, stop), *spans] if spans else []
+        # tokens before the first in which the prompts differ hold the same, and those behind the read one are not seen
+        seen = range(pair.first, stop)
+        self._single = None if places is None else {p.tokens.start for p in places if len(p.tokens) == 1}
+        self._places = None if places is None else [_within(place.tokens, seen) for place in places]
+        if self._places is None:
+            spans = [range(token, token + 1) for token in seen]
+        else:
+            spans = sorted({span for span in self._places if span}, key=lambda span: (span.start, span.stop))
+        self._spans = [range(pair.first, stop), *spans] if seen else []
         super().__init__(
             wants_parts=any(part != "block" for part in parts),
             replacements=[
@@ -238,6 +284,24 @@ class PatchedPair(Probe):
         self.log_p = log_p.cpu().numpy()
         self._at_L = self._numbers(final.reader, ends[0], ends[1:])[0].cpu().numpy()
 
+    def _is_patched_alone(self, token: int) -> bool:
+        """Whether a token is patched alone, or would be if both prompts did not hold the same there."""
+        return self._single is None or token in self._single
+
+    def place_numbers(self) -> np.ndarray:
+        """What is read of rows patched at a named place, [part, boundary, place, number]."""
+        spans, blocks, last = self._places or (), self._facts.n_blocks, self._pair.read_at
+        values = np.zeros((len(self._values), blocks + 1, len(spans), _NUMBERS))
+        for row, part in enumerate(self._values):
+            for column, span in enumerate(spans):
+                if span and part in self._results:
+                    values[row, :blocks, column] = self._results[part][:, self._spans.index(span, 1)].cpu().numpy()
+                if part == "block" and last in span:
+                    values[row, -1, column] = self._at_L
+            if part != "block":
+                values[row, -1] = np.nan
+        return values
+
     def numbers(self, width: int) -> tuple[np.ndarray, np.ndarray]:
         """What is read of rows patched at one token, [part, boundary, token, number], and of those at all tokens.
 
@@ -246,16 +310,20 @@ class PatchedPair(Probe):
         """
         blocks, seen = self._facts.n_blocks, self._pair.read_at + 1
         single = np.full((len(self._values), blocks + 1, width, _NUMBERS), np.nan)
-        single[:, :, :seen] = 0.0
+        single[:, :, [token for token in range(seen) if self._is_patched_alone(token)]] = 0.0
         everywhere = np.zeros((len(self._values), blocks + 1, _NUMBERS))
         for place, part in enumerate(self._values):
             if part in self._results:
                 part_numbers = self._results[part].cpu().numpy()
                 everywhere[place, :blocks] = part_numbers[:, 0]
-                single[place, :blocks, self._pair.first : seen] = part_numbers[:, 1:]
+                for number, span in enumerate(self._spans[1:], start=1):
+                    if len(span) == 1:
+                        single[place, :blocks, span.start] = part_numbers[:, number]
             if part == "block":
                 # h_L is seen by the prediction at its own token alone
-                everywhere[place, -1] = single[place, -1, seen - 1] = self._at_L
+                everywhere[place, -1] = self._at_L
+                if self._is_patched_alone(seen - 1):
+                    single[place, -1, seen - 1] = self._at_L
             else:  # a block's parts stand at the boundary of its number
                 everywhere[place, -1] = single[place, -1] = np.nan
         return single, everywhere
@@ -269,3 +337,8 @@ def _changes(pair: Pair, answers_A: Tensor) -> Tensor:
     """Changes of the answers' log-probabilities and the divergence, [rows, numbers]."""
     change = pair.row.log_p_of(answers_A.expand(len(pair.row.logits), -1)) - pair.ref.log_p_of(answers_A[None])
     return torch.cat([change, kl_from_reference(pair)[:, None]], dim=-1)
+
+
+def _within(tokens: range, seen: range) -> range:
+    """The tokens of a place that a patch can change and the prediction sees; may be empty."""
+    return range(max(tokens.start, seen.start), min(tokens.stop, seen.stop))

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import is_dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -51,10 +51,13 @@ SYNONYMS: Final[Mapping[str, str]] = {
 _RESERVED = frozenset(("all", "noise"))
 
 
-def expand(requested: Iterable[Asked]) -> dict[str, Declaration]:
+def expand(requested: Iterable[Asked], without: Container[str] = ()) -> dict[str, Declaration]:
     """Return the requested measures and those that they need, by name, in the registry's order; plug-ins come last.
 
     ``all`` means every measure of the package and of plug-ins.
+
+    Args:
+        without: measures that ``all`` leaves out, and no other one brings along.
 
     Raises:
         OptionError: unknown name, no name at all, or two measures of one name.
@@ -62,10 +65,12 @@ def expand(requested: Iterable[Asked]) -> dict[str, Declaration]:
     declarations: dict[str, Declaration] = {}
     # Measures bring along those that they read from.
     for item in items_of(requested):
-        for declaration in _declared(item):
+        left_out = without if item == "all" else ()
+        for declaration in (each for each in _declared(item) if each.name not in left_out):
             if declarations.setdefault(declaration.name, declaration) != declaration:
                 raise OptionError(f"Two measures are called {declaration.name!r}; give one of them another name.")
-            declarations |= {name: _named(name) for name in declaration.requires if name not in declarations}
+            needed = [name for name in declaration.requires if name not in declarations and name not in without]
+            declarations |= {name: _named(name) for name in needed}
     if not declarations:
         raise OptionError(f"No measure asked for; allowed: {_allowed()}.")
     built_in = [name for name in MEASURES if name in declarations]
@@ -76,17 +81,19 @@ def chosen(
     requested: Iterable[Asked],
     options: Mapping[str, Any],
     defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    without: Container[str] = (),
 ) -> dict[str, tuple[Declaration, Any]]:
     """The measures of a survey with their options, checked before anything is loaded.
 
     Args:
         options: measure → its options, as a dict or its options class.
         defaults: measure → options where none are given (a preset's).
+        without: measures that ``all`` leaves out, and no other one brings along.
 
     Raises:
         OptionError: unknown measure or option, a value that is not allowed, options for a measure not asked for.
     """
-    declarations = expand(requested)
+    declarations = expand(requested, without)
     for name in options:
         if name in declarations:
             continue
@@ -179,6 +186,7 @@ def declaration_of(measure: type[Measure[Any]]) -> Declaration:
         measure.needs_answers,
         measure.derived,
         measure,
+        needs=measure.needs,
     )
 
 

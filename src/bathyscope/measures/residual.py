@@ -61,8 +61,10 @@ class ResidualProbe(MeasureProbe):
         size = self._add_boundary(view.before_BTD)
         if self._by_stream is not None:
             self._by_stream.add_block(view.before_BTD, view.after_BTD)
-        self._add_part("block", after - before, before, size)
-        self._noted["cos_neighbour"].append(torch.cosine_similarity(before, after, dim=-1))
+        # between two stored states there may be several blocks
+        if self._facts.boundaries[view.block] in self._facts.seen_blocks:
+            self._add_part("block", after - before, before, size)
+            self._noted["cos_neighbour"].append(torch.cosine_similarity(before, after, dim=-1))
         if view.attention_BTD is not None and view.mlp_BTD is not None:
             attention, mlp = widened(view.attention_BTD), widened(view.mlp_BTD)
             self._add_part("attn", attention, before, size)
@@ -75,7 +77,7 @@ class ResidualProbe(MeasureProbe):
 
     def finish(self, final: FinalStates) -> None:
         self._add_boundary(final.baseline_BTD)
-        self._angular = angular_distances(self._resid, self._batch)
+        self._angular = _by_address(angular_distances(self._resid, self._batch), self._facts)
         cycle = self._facts.anatomy.cycle
         if cycle is not None and cycle.period is not None:
             streams = [self._facts.anatomy.active(resid_ND) for resid_ND in self._resid]
@@ -127,7 +129,8 @@ class ResidualProbe(MeasureProbe):
         missing = torch.full((self._batch.size, n_blocks), torch.nan, dtype=torch.float64)
         dims_of = {name: label.dims for name, label in (DECLARATION.table or {}).items()}
         data = {name: values for name, values in reduced.items() if dims_of.get(name) == "prompt boundary"}
-        data |= {name: reduced.get(name, missing) for name, dims in dims_of.items() if dims == "prompt block"}
+        of_blocks = [name for name, dims in dims_of.items() if dims == "prompt block"]
+        data |= {name: _of_all_blocks(reduced.get(name), missing, self._facts.seen_blocks) for name in of_blocks}
         data |= _locate_largest(self._largest, resid_width=self._facts.anatomy.width)
         assert self._angular is not None
         data["angular"] = self._angular
@@ -136,7 +139,7 @@ class ResidualProbe(MeasureProbe):
         if self._fixed_point is not None:
             data["fixed_point"] = self._fixed_point
         coords: dict[str, Any] = {
-            "boundary": np.arange(n_blocks + 1),
+            "boundary": np.array(self._facts.boundaries),
             "block": np.arange(n_blocks),
             "distance": np.arange(1, n_blocks + 1),
             "tokens": ["last", "all"],
@@ -147,6 +150,27 @@ class ResidualProbe(MeasureProbe):
         dataset = DECLARATION.dataset(data | self._by_stream.result(), coords, **_stream(self._facts))
         dataset.attrs["stream_block_missing"] = self._by_stream.reason
         return dataset
+
+
+def _of_all_blocks(values_PL: Tensor | None, missing_PL: Tensor, blocks: Sequence[int]) -> Tensor:
+    """Return values of some blocks as those of all, NaN where one has none."""
+    if values_PL is None or values_PL.shape == missing_PL.shape:
+        return missing_PL if values_PL is None else values_PL
+    everywhere_PL = missing_PL.to(values_PL.dtype, copy=True)
+    everywhere_PL[:, list(blocks)] = values_PL
+    return everywhere_PL
+
+
+def _by_address(distances: Tensor, facts: ModelFacts) -> Tensor:
+    """Return distances between boundaries that stand next to each other in the list as distances in blocks."""
+    boundaries, n_blocks = facts.boundaries, facts.n_blocks
+    if len(boundaries) == n_blocks + 1:
+        return distances
+    in_blocks = distances.new_full((*distances.shape[:3], n_blocks), torch.nan)
+    for place, boundary in enumerate(boundaries):
+        for further, other in enumerate(boundaries[place + 1 :]):
+            in_blocks[:, :, place, other - boundary - 1] = distances[:, :, place, further]
+    return in_blocks
 
 
 def _largest(resid_BTD: Tensor, batch: Batch) -> list[Tensor]:

@@ -3,6 +3,8 @@
 Source: deep-thinking ratio (settle depth); Baldock et al. 2021 (prediction depth).
 """
 
+import math
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -42,6 +44,25 @@ def prediction_depth(agreement_BN: Tensor) -> Tensor:
     differs_from_end = (agreement_BN[:-1] == 0).flip(0)
     beyond = torch.full_like(differs_from_end[:1], True)
     return n_blocks - _first(torch.cat([differs_from_end, beyond]))
+
+
+def at_boundaries(place_N: Tensor, boundaries: Sequence[int]) -> Tensor:
+    """Return depths as boundaries, from their places among those that were read; NaN stays NaN.
+
+    Where not all were read, a depth is the first one read at which a token has settled: it may have before.
+    """
+    if tuple(boundaries) == tuple(range(len(boundaries))):
+        return place_N
+    address = torch.tensor(boundaries, dtype=place_N.dtype, device=place_N.device)
+    return address[place_N.nan_to_num().long()].masked_fill(place_N.isnan(), torch.nan)
+
+
+def at_boundary(place: float, boundaries: Sequence[int]) -> float:
+    """Return a place among the boundaries that were read, or one between two of them, as a depth; NaN stays NaN."""
+    if math.isnan(place) or tuple(boundaries) == tuple(range(len(boundaries))):
+        return place
+    lower = min(math.floor(place), len(boundaries) - 2)
+    return boundaries[lower] + (place - lower) * (boundaries[lower + 1] - boundaries[lower])
 
 
 def is_kept(depth_N: Tensor, n_blocks: int) -> Tensor:

@@ -178,4 +178,6 @@ class SkipProbe(EffectProbe):
         data |= {f"output_{reach}_sampling_error": errors for reach, errors in self._errors.items()}
         for reach, effect in effects.items():
             data |= {f"given_{reach}": influence_given(effect), f"received_{reach}": influence_received(effect)}
+        if self._names:
+            data |= {"effect_at": self.effect_at(), "output_at": self.output_at()}
         return self.dataset(DECLARATION, data, part=list(self._options.parts))

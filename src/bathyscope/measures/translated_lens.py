@@ -30,7 +30,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.measures.of.translated_lens import DECLARATION, TranslatedLensOptions
-from bathyscope.measures.settling import prediction_depth
+from bathyscope.measures.settling import at_boundaries, prediction_depth
 from bathyscope.model.anatomy.plain import home_of, where_float64_is_known
 from bathyscope.prompts.parts import copies_in
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -76,7 +76,9 @@ class Translators:
     ) -> Self:
         """Return the maps of some prompts, with the penalties that are best on others, from plain forwards of both."""
         sums, held_out = (_sums(wave, part, positions) for part in (prompts, choosing))
-        penalties = [penalty for b in range(wave.anatomy.n_blocks) for penalty in sums.solve(b, held_out, RIDGE)]
+        penalties = [
+            penalty for b in range(len(wave.anatomy.boundaries) - 1) for penalty in sums.solve(b, held_out, RIDGE)
+        ]
         # The weights have taken the place of the sums: room for one [D, D] of each boundary, not for two.
         return cls(sums.mean_x_SD, sums.mean_y_TE[0], sums.xy_STDE[:, 0], penalties, round(sums.count))
 
@@ -91,8 +93,8 @@ def _sums(wave: Wavefront, prompts: Sequence[TokenizedPrompt], positions: str) -
     anatomy = wave.anatomy
     device = home_of(anatomy.model)
     widths = (anatomy.width, anatomy.width)
-    sums = NormalEquations(anatomy.n_blocks, 1, widths, where_float64_is_known(device))
-    room = min(wave.policy.tokens, _STATE_BYTES // (8 * (anatomy.n_blocks + 1) * anatomy.width))
+    sums = NormalEquations(len(anatomy.boundaries) - 1, 1, widths, where_float64_is_known(device))
+    room = min(wave.policy.tokens, _STATE_BYTES // (8 * len(anatomy.boundaries) * anatomy.width))
     for picked in plan_batches([len(p) for p in prompts], 1, room, anatomy.equal_lengths):
         batch = Batch.of([prompts[i].ids for i in picked], device, [prompts[i].answer_tokens for i in picked])
         states = BoundaryReader(itemgetter(counted_tokens(batch, [True] * batch.size, positions)))
@@ -137,7 +139,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         return 1.0
 
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        return self.options.test_share * (len(READERS) * facts.n_blocks + 1.0)
+        return self.options.test_share * (len(READERS) * (len(facts.boundaries) - 1) + 1.0)
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return TranslatedLensProbe(self, facts, batch, indices)
@@ -158,11 +160,12 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
     def _too_large(self, facts: ModelFacts) -> str | None:
         width = facts.anatomy.width
         # of the tokens that are fitted to, and of those that penalties are chosen by
-        size = 2 * facts.n_blocks * NormalEquations.bytes(1, (width, width)) / 2**30
+        maps = len(facts.boundaries) - 1
+        size = 2 * maps * NormalEquations.bytes(1, (width, width)) / 2**30
         if size <= self.options.memory:
             return None
         return (
-            f"the sums for {facts.n_blocks} maps of width {width} take {size:.3g} GiB, more than memory="
+            f"the sums for {maps} maps of width {width} take {size:.3g} GiB, more than memory="
             f"{self.options.memory:g}; allow more, where the machine has it"
         )
 
@@ -199,18 +202,18 @@ class TranslatedLensProbe(MeasureProbe):
         require_finite("A lens", [self._results["kl"]])
         agreement = self._results["top1_agreement"]
         self._results["prediction_depth"] = torch.stack(
-            [prediction_depth(reader_agreement) for reader_agreement in agreement]
+            [at_boundaries(prediction_depth(of_reader), self._facts.boundaries) for of_reader in agreement]
         )
         self._states.clear()
 
     def result(self) -> xr.Dataset:
-        boundaries = self._facts.n_blocks + 1
-        shapes = {**dict.fromkeys(_METRICS, (len(READERS), boundaries)), "prediction_depth": (len(READERS),)}
+        boundaries = np.array(self._facts.boundaries)
+        shapes = {**dict.fromkeys(_METRICS, (len(READERS), len(boundaries))), "prediction_depth": (len(READERS),)}
         data = {name: self._by_prompt(name, shape) for name, shape in shapes.items()}
         data["n_averaged"] = np.array(self._tokens, dtype=np.int64)
         # A property of the run in results by prompt: the batch with the first read prompt gives it, all others zeros.
         data["ridge"] = np.array([*self._translators.penalties, 0.0]) * self._first
-        dataset = DECLARATION.dataset(data, {"reader": list(READERS), "boundary": np.arange(boundaries)})
+        dataset = DECLARATION.dataset(data, {"reader": list(READERS), "boundary": boundaries})
         dataset["ridge"].attrs["merge"] = "sum"
         dataset.attrs["fit_tokens"] = self._translators.tokens
         return dataset

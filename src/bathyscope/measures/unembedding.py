@@ -15,6 +15,7 @@ from torch import Tensor
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.readout import Readout, norm_kind
+from bathyscope.model.shards import whole
 from bathyscope.statistics.moments import Moments
 
 TILE = 4096
@@ -130,4 +131,5 @@ def _matrix(module: torch.nn.Module, what: str) -> Tensor:
             f"Neurons are compared with the {what}, which cannot be read from {type(module).__name__} ({dtype}); load "
             "the model unquantised, in float32, bfloat16 or float16."
         )
-    return weight.detach()
+    # of a head that is split over ranks, the whole matrix on each of them
+    return whole(weight.detach())

@@ -16,7 +16,10 @@ from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.plain import is_unpacked
+from bathyscope.model.kernels import require_steady_kernels
 from bathyscope.model.origins import LIBRARIES, homes_of
+from bathyscope.model.ranks import size
+from bathyscope.model.shards import is_shard, is_split, split_fault
 from bathyscope.model.streaming.offloaded import store_of
 
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
@@ -122,6 +125,7 @@ def require_measurable(hf: nn.Module) -> None:
         raise ModelError(f"The configuration of {kind} asks for {blocks} blocks; a model has at least one.")
     _require_weights_here(hf)
     _require_plain_tensors(hf)
+    require_steady_kernels(hf)
     _require_usable_masks(hf)
     _require_whole_modules(hf)
 
@@ -156,21 +160,39 @@ def _require_plain_tensors(hf: nn.Module) -> None:
         kind = type(module)
         if kind.__module__.startswith(("torch.ao.nn", "torch.nn.quantized")):
             raise _quantised(name, f"a {kind.__module__}.{kind.__name__}")
+    _require_whole_group(hf)
     for name, value in hf.named_parameters():
         stored: Tensor = value.data
-        if type(stored).__name__ == "DTensor":
-            raise ModelError(
-                f"{name} is split over processes (a DTensor of tensor parallelism or FSDP), and one process cannot "
-                "read it. Load the model without them: device_map, or placement='stream' where it does not fit."
-            )
+        if is_shard(stored):
+            continue
         if hasattr(stored, "__tensor_flatten__"):
-            raise _quantised(name, f"held as {type(stored).__name__}")
+            raise _quantised(name, f"held as {type(stored).__name__}", type(stored).__module__.startswith("torchao"))
 
 
-def _quantised(name: str, how: str) -> ModelError:
+def _require_whole_group(hf: nn.Module) -> None:
+    """Refuse split weights where not all ranks are at work, or that something else than transformers has split."""
+    if not is_split(hf):
+        return
+    fault = split_fault(hf)
+    if fault:
+        raise ModelError(
+            f"This {type(hf).__name__} {fault}, and its blocks cannot be measured so. Load it by "
+            "load(name, tensor_parallel='auto'), or without parallelism (device_map, placement='stream')."
+        )
+    if size() == 1:
+        raise ModelError(
+            f"This {type(hf).__name__} is split over processes (tensor parallelism), and this call works in one. "
+            "load, check, survey and scheduled take split models; load it without tensor_parallel for others "
+            "(device_map, placement='stream')."
+        )
+
+
+def _quantised(name: str, how: str, unpacked: bool = False) -> ModelError:
+    """Return the error of a packed weight; ``unpacked`` where ``load`` unpacks such weights from their folder."""
+    folder = ", or its folder (bathyscope.load(FOLDER)), whose weights are unpacked" if unpacked else ""
     return ModelError(
         f"{name} is {how}, not a plain tensor of numbers, so that neither its contributions nor its weights can be "
-        "read; give the model before it was quantised."
+        f"read; give the model before it was quantised{folder}."
     )
 
 

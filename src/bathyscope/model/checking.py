@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.calls import checked
+from bathyscope.core.result import TabledResult
 from bathyscope.model import Model, load
 from bathyscope.model.options import Attention, Placement
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class CheckResult(dict[str, Any]):
+class CheckResult(dict[str, Any], TabledResult):
     """What the checks of a model measured, by name, such as ``result["no_op"]``."""
 
     @property
@@ -32,9 +33,11 @@ class CheckResult(dict[str, Any]):
         """Which model it is; a model that fails its checks has no result."""
         streamed = ", streamed" if self["placement"] == "stream" else ""
         order = "parallel" if self["parallel"] else "sequential"
+        unpacked = "" if self["weights"] == "as stored" else f" ({self['weights']})"
         return (
             f"{self['model']} is accepted: family {self['family']} ({self['class']}), {self['blocks']} blocks × width "
-            f"{self['width']}, vocabulary {self['vocabulary']}, {self['dtype']}{streamed}, {order} attention and MLP."
+            f"{self['width']}, vocabulary {self['vocabulary']}, {self['dtype']}{unpacked}{streamed}, "
+            f"{order} attention and MLP."
         )
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -58,12 +61,14 @@ def check(
     stream: bool = False,
     attn: Attention | None = None,
     base: str | Path | None = None,
+    tensor_parallel: str | int | None = None,
 ) -> CheckResult:
     """Load a model where it is not loaded yet, and return everything that the checks of its anatomy measured.
 
     Args:
         model: what ``load`` returns or takes.
-        dtype, device, revision, trust_remote_code, placement, window, stream, attn, base: as for ``load``.
+        dtype, device, revision, trust_remote_code, placement, window, stream, attn, base, tensor_parallel: as for
+            ``load``.
 
     Returns:
         The family and the sizes of the model, and gaps relative to the largest magnitude of what is compared.
@@ -88,6 +93,7 @@ def check(
             stream=stream,
             attn=attn,
             base=base,
+            tensor_parallel=tensor_parallel,
         )
     anatomy, checks = model.anatomy, model.checks
     numbers = {
@@ -101,6 +107,7 @@ def check(
         "context": model.max_tokens,
         "dtype": str(model.dtype).removeprefix("torch."),
         "placement": model.placement,
+        "weights": "as stored" if model.unpacked_from is None else f"unpacked from {model.unpacked_from}",
         "parallel": anatomy.parallel,
         "tolerance": checks.tolerance,
         "no_op": checks.no_op,

@@ -1,7 +1,7 @@
 """Reading a checkpoint by transformers: a folder, a name on the hub, or a GGUF file."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,10 +10,10 @@ from weakref import finalize
 
 import torch
 import transformers
-from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+from huggingface_hub import snapshot_download
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
-from transformers.utils import cached_file, logging
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
+from transformers.utils import cached_file
 
 from bathyscope.core.gguf_headers import quick_headers
 from bathyscope.core.network import cache_alone_without_network
@@ -24,14 +24,18 @@ from bathyscope.model.classes import class_for
 from bathyscope.model.completeness import require_complete
 from bathyscope.model.files import ADAPTER, INDEX, indexed, require_own_base, require_whole
 from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
-from bathyscope.model.load_errors import loading_errors, needs_code, reason_of, unloadable
+from bathyscope.model.load_errors import loading_errors, needs_code, reason_of, unloadable, without_bar
+from bathyscope.model.packed.folder import forget_quantisation, open_packed
 from bathyscope.model.place import folder_of, require_hub
-from bathyscope.model.placement import blocks_of, device_map, is_streamed, straight_to
+from bathyscope.model.placement import blocks_of, device_map, is_streamed, outline_of, straight_to
+from bathyscope.model.ranks import size
 from bathyscope.model.streaming.carrying import align
 from bathyscope.model.streaming.offloaded import take_over
+from bathyscope.model.tensor_parallel import require_splittable, splitting
 
 _BLOCK_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
 _MOST_BLOCKS = 10_000
+_GENERATION = "generation_config.json"
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class CheckpointRequest:
         name: a folder, a hub name or a GGUF file.
         device: where the model goes.
         gguf: the header of the GGUF file; None = it is none.
+        split: over the ranks that work together.
         dtype, revision, trust_remote_code, placement, window, attn: as for ``load``.
     """
 
@@ -54,6 +59,7 @@ class CheckpointRequest:
     window: int | None = None
     attn: str | None = None
     gguf: GgufFile | None = None
+    split: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,10 +68,12 @@ class Checkpoint:
 
     Args:
         left_over: a sentence about tensors of the files that the model has no place for; None = all were used.
+        packing: how its files have packed the weights, which were unpacked; None = they are plain.
     """
 
     hf: PreTrainedModel
     left_over: str | None
+    packing: str | None = None
 
 
 def read_checkpoint(request: CheckpointRequest) -> Checkpoint:
@@ -99,22 +107,39 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
     files = _downloaded(name, revision) if folder is None else folder
     indexed(files)
     _require_no_pickle(name, files)
-    streamed = is_streamed(name, files, request.placement, request.dtype, device)
+    if request.split:
+        require_splittable(name, source, revision, request.trust_remote_code)
+    packed = open_packed(name, declared, lambda: _with_weights(name, revision) if folder is None else folder)
+    dtype = request.dtype if packed is None else request.dtype or torch.float32
+    unpacked_bytes = None if packed is None or dtype is None else packed.nbytes(dtype)
+    streamed = not request.split and is_streamed(name, files, request.placement, dtype, device, unpacked_bytes)
     with ExitStack() as stack:
         # tensors that the library puts together out of several (experts) are stored here, as long as the model exists
         rewritten = Path(stack.enter_context(_temporary())) if streamed else None
-        with loading_errors(name, device, rewritten), _without_bar():
-            if rewritten is None:
+        with loading_errors(name, device, rewritten), without_bar():
+            code: dict[str, Any] = {"revision": revision, "trust_remote_code": request.trust_remote_code}
+            kind: Any = class_for(declared)
+            weights = {"pretrained_model_name_or_path": source, "use_safetensors": True, **code}
+            config: Any = None if packed is None and rewritten is None else AutoConfig.from_pretrained(source, **code)
+            if packed is not None:
+                forget_quantisation(config)
+                outline = outline_of(config, request.trust_remote_code)
+                kind = type(outline)
+                weights = {
+                    "pretrained_model_name_or_path": None,
+                    "config": config,
+                    "state_dict": packed.tensors(outline),
+                }
+            if request.split:
+                placed = splitting(size())
+            elif rewritten is None:
                 placed = straight_to(device)
             else:
-                blocks_on_disk = device_map(source, revision, request.trust_remote_code, device)
+                blocks_on_disk = device_map(source, config, request.trust_remote_code, device)
                 placed = {"device_map": blocks_on_disk, "offload_folder": str(rewritten)}
-            loaded: Any = class_for(declared).from_pretrained(
-                source,
-                dtype=request.dtype or "auto",
-                revision=revision,
-                trust_remote_code=request.trust_remote_code,
-                use_safetensors=True,
+            loaded: Any = kind.from_pretrained(
+                **weights,
+                dtype=dtype or "auto",
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
                 attn_implementation=request.attn,
@@ -126,13 +151,32 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
         if folder is None:
             require_whole(_downloaded(name, revision), declared)
         left_over = require_complete(name, hf, report)
-        if rewritten is None:
+        if packed is not None:
+            _name_source(hf, source, packed.folder)
+            left_over = left_over or packed.warning
+        if rewritten is None and not request.split:
             cast(nn.Module, hf).to(device)
         align(hf)
         if rewritten is not None:
             # the folder goes when the store does, which the model holds
             finalize(take_over(hf, blocks_of(hf), request.window), stack.pop_all().close)
-        return Checkpoint(hf, left_over)
+        return Checkpoint(hf, left_over, None if packed is None else packed.description)
+
+
+def _name_source(hf: PreTrainedModel, source: str, folder: Path) -> None:
+    """Give a model of unpacked weights what the library reads next to plain ones."""
+    hf.config._name_or_path = hf.name_or_path = source
+    if hf.can_generate() and (folder / _GENERATION).is_file():
+        hf.generation_config = GenerationConfig.from_pretrained(str(folder))
+
+
+def _with_weights(name: str, revision: str | None) -> Path:
+    """Return the folder of a model of the hub with its weights, which are fetched unless they are there."""
+    patterns = ["*.safetensors", "*.safetensors.index.json", "config.json", _GENERATION]
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
+    except OSError as error:
+        raise ModelError(unloadable(name, error)) from error
 
 
 def _require_no_pickle(name: str, files: Path) -> None:
@@ -157,7 +201,7 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
     # without this, versions of transformers that can compute with packed weights would leave them packed
     kinds: Any = getattr(transformers, "GgufConfig", None)
     unpacked = {} if kinds is None else {"quantization_config": kinds(dequantize=True)}
-    with loading_errors(name, device), _without_bar(), quick_headers():
+    with loading_errors(name, device), without_bar(), quick_headers():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(file.path.parent),
             config=config,
@@ -174,22 +218,6 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
     cast(nn.Module, hf).to(device)
     align(hf)
     return Checkpoint(hf, left_over)
-
-
-@contextmanager
-def _without_bar() -> Iterator[None]:
-    """Hide transformers' bar of weights, which lasts a moment; bars of downloads stay."""
-    bars, downloads = logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
-    logging.disable_progress_bar()
-    if downloads:
-        enable_progress_bars()
-    try:
-        yield
-    finally:
-        if bars:
-            logging.enable_progress_bar()
-        if not downloads:
-            disable_progress_bars()
 
 
 def forget_packing(hf: PreTrainedModel) -> None:

@@ -253,8 +253,12 @@ def _lies_within(value: Tensor, table: Tensor, casts: Sequence[torch.dtype]) -> 
     return bool((((numbers >= low) & (numbers <= high)) | (numbers.isnan() & exact.isnan())).all())
 
 
-def differing_constants(first: nn.Module, second: nn.Module) -> list[str]:
-    """Return in which constants and replaced methods two models differ, by path, outside layers with adapters."""
+def differing_constants(first: nn.Module, second: nn.Module, *, across_precisions: bool = False) -> list[str]:
+    """Return in which constants and replaced methods two models differ, by path, outside layers with adapters.
+
+    Args:
+        across_precisions: tables of equal numbers in two dtypes are equal; otherwise they compute something else.
+    """
     inner = (*_replaced(first), *_replaced(second))
     left, right = (
         {name: value for name, value in _on_host(_constants_of(hf)).items() if not _is_inside(_owner(name), inner)}
@@ -262,7 +266,20 @@ def differing_constants(first: nn.Module, second: nn.Module) -> list[str]:
     )
     methods = [{**replaced_methods(hf), **registered_functions(hf), **_own_classes(hf)} for hf in (first, second)]
     replaced = {name for name in {*methods[0], *methods[1]} if methods[0].get(name) != methods[1].get(name)}
-    return [*_differing(left, right), *sorted(replaced)]
+    differing = _differing(left, right)
+    if across_precisions:
+        differing = [name for name in differing if not _have_equal_numbers(left.get(name), right.get(name))]
+    return [*differing, *sorted(replaced)]
+
+
+def _have_equal_numbers(value: Any, other: Any) -> bool:
+    """Return whether two tables hold the same numbers, whatever their dtypes."""
+    if not isinstance(value, Tensor) or not isinstance(other, Tensor) or value.shape != other.shape:
+        return False
+    if _is_absent(value) or _is_absent(other):
+        return False
+    pair = (value.double().cpu(), other.double().cpu())
+    return torch.allclose(*pair, rtol=0.0, atol=0.0, equal_nan=True)
 
 
 def _owner(name: str) -> str:

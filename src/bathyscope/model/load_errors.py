@@ -9,7 +9,9 @@ from pathlib import Path
 from shutil import disk_usage
 
 import torch
+from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 from safetensors import SafetensorError
+from transformers.utils import logging as library_logging
 
 from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.model.memory import out_of_memory
@@ -101,6 +103,22 @@ def _no_room(name: str, folder: Path, error: Exception) -> str:
         f"more, which failed in {folder}, where {free:.1f} GB are free ({reason_of(error)}). Set TMPDIR to a folder "
         "with room for it."
     )
+
+
+@contextmanager
+def without_bar() -> Iterator[None]:
+    """Hide transformers' bar of weights, which lasts a moment; bars of downloads stay."""
+    bars, downloads = library_logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
+    library_logging.disable_progress_bar()
+    if downloads:
+        enable_progress_bars()
+    try:
+        yield
+    finally:
+        if bars:
+            library_logging.enable_progress_bar()
+        if not downloads:
+            disable_progress_bars()
 
 
 @contextmanager

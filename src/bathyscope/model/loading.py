@@ -33,12 +33,15 @@ from bathyscope.model.checkpoint import CheckpointRequest, read_checkpoint
 from bathyscope.model.constants import unread_values
 from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.gguf import GgufFile, gguf_name, is_gguf, open_gguf
+from bathyscope.model.kernels import explained
 from bathyscope.model.memory import out_of_memory
 from bathyscope.model.model import Model
 from bathyscope.model.options import Attention, LoadOptions, Placement
 from bathyscope.model.placement import blocks_of
+from bathyscope.model.ranks import agreed, require_same, size, together
 from bathyscope.model.replaced import warn_of_replaced_methods
 from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
+from bathyscope.model.tensor_parallel import comparison_warning, split_of
 from bathyscope.model.weights import WeightReading, config_hash, settings_hash
 from bathyscope.prompts.source import require_there
 
@@ -61,6 +64,7 @@ def load(
     attn: Attention | None = None,
     gguf_file: str | None = None,
     base: str | Path | None = None,
+    tensor_parallel: str | int | None = None,
 ) -> Model:
     """Load a causal language model and check its anatomy.
 
@@ -74,6 +78,7 @@ def load(
             decide whether it is true.
         placement: Models already in memory stay where they are, and blocks that accelerate has stored
             elsewhere are streamed from there.
+        tensor_parallel: All ranks come to this call, and to all others that take its model.
 
     Raises:
         OptionError: an argument of another type, or a value that is not allowed.
@@ -85,71 +90,80 @@ def load(
         4
     """
     _require_objects(model, tokenizer, family)
-    gguf: GgufFile | None = None
-    adapter: Adapter | None = None
-    left_over: str | None = None
-    if isinstance(model, nn.Module):
-        kinds = {"gguf_file": "a folder", "revision": "models on the hub", "base": "the folder of an adapter"}
-        for option, value in (("gguf_file", gguf_file), ("revision", revision), ("base", base)):
-            if value is not None:
-                kind = kinds[option]
-                raise ModelError(f"{option}= is for {kind}, and a model in memory was given; leave {option} out.")
-        hf = _in_memory(model, dtype, device, attn)
-        name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
-    else:
-        name = str(model) if gguf_file is None else gguf_name(str(model), gguf_file)
-        weight_dtype = None if dtype is None else as_dtype(dtype)
-        if is_gguf(name):
-            _require_no_revision(name, revision)
-            gguf = open_gguf(name)
-        adapter = None if gguf is not None and base is None else find_adapter(name, revision, base)
-        if adapter is not None:
-            _require_resident(adapter, placement, stream)
-        request = CheckpointRequest(
-            name if adapter is None else adapter.base,
-            as_device(device),
-            dtype=weight_dtype,
-            revision=revision if adapter is None else adapter.base_revision,
-            trust_remote_code=trust_remote_code,
-            placement="resident" if adapter is not None else "stream" if stream else placement,
-            window=window,
-            attn=attn,
-            gguf=gguf,
-        )
-        with default_settings():
-            checkpoint = read_checkpoint(request)
-            hf, left_over = checkpoint.hf, checkpoint.left_over
+    _require_split_by_name(model, tensor_parallel)
+    with together(split_of(model, {"tensor_parallel": tensor_parallel})):
+        require_same("arguments of load", [_told(model), str(dtype), revision, str(attn), tensor_parallel])
+        gguf: GgufFile | None = None
+        adapter: Adapter | None = None
+        left_over: str | None = None
+        packing: str | None = None
+        if isinstance(model, nn.Module):
+            kinds = {"gguf_file": "a folder", "revision": "models on the hub", "base": "the folder of an adapter"}
+            for option, value in (("gguf_file", gguf_file), ("revision", revision), ("base", base)):
+                if value is not None:
+                    kind = kinds[option]
+                    raise ModelError(f"{option}= is for {kind}, and a model in memory was given; leave {option} out.")
+            hf = _in_memory(model, dtype, device, attn)
+            name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
+        else:
+            name = str(model) if gguf_file is None else gguf_name(str(model), gguf_file)
+            weight_dtype = None if dtype is None else as_dtype(dtype)
+            if is_gguf(name):
+                _require_no_revision(name, revision)
+                gguf = open_gguf(name)
+            adapter = None if gguf is not None and base is None else find_adapter(name, revision, base)
             if adapter is not None:
-                hf = adapter.put_into(hf)
-        # first of all, since it may be the reason why the model is refused below
-        if left_over is not None:
-            warn(f"{name}: {left_over}")
-    with alone(hf):
-        if is_offloaded(hf):
-            take_over(hf, blocks_of(hf) if family is None else family.blocks, window)
-        require_measurable(hf)
-        quantised = quantisation_warning(hf)
-        if quantised is not None:
-            warn(f"{name}: {quantised}")
-        if window is not None and store_of(hf) is None:
-            warn(
-                f"window={window} has no effect, because all blocks of this model stay in memory. Give "
-                "placement='stream' (--placement stream) with it, or leave it out."
+                _require_resident(adapter, placement, stream)
+            request = CheckpointRequest(
+                name if adapter is None else adapter.base,
+                as_device(device),
+                dtype=weight_dtype,
+                revision=revision if adapter is None else adapter.base_revision,
+                trust_remote_code=trust_remote_code,
+                placement="resident" if adapter is not None else "stream" if stream else placement,
+                window=window,
+                attn=attn,
+                gguf=gguf,
+                split=tensor_parallel is not None,
             )
-        sha256, anatomy, checks = _read_and_checked(name, hf, family)
-    return Model(
-        name,
-        revision,
-        anatomy,
-        checks,
-        sha256,
-        trust_remote_code,
-        tokenizer,
-        gguf=gguf,
-        settings_hash=settings_hash(hf),
-        warnings=tuple(text for text in (left_over, quantised) if text is not None),
-        adapter=adapter,
-    )
+            with default_settings():
+                checkpoint = read_checkpoint(request)
+                hf, left_over, packing = checkpoint.hf, checkpoint.left_over, checkpoint.packing
+                if adapter is not None:
+                    hf = adapter.put_into(hf)
+            # first of all, since it may be the reason why the model is refused below
+            if left_over is not None:
+                warn(f"{name}: {left_over}")
+        with alone(hf):
+            if is_offloaded(hf):
+                take_over(hf, blocks_of(hf) if family is None else family.blocks, window)
+            require_measurable(hf)
+            quantised = quantisation_warning(hf)
+            uncompared = comparison_warning(hf)
+            for sentence in (quantised, uncompared):
+                if sentence is not None:
+                    warn(f"{name}: {sentence}")
+            if window is not None and store_of(hf) is None:
+                warn(
+                    f"window={window} has no effect, because all blocks of this model stay in memory. Give "
+                    "placement='stream' (--placement stream) with it, or leave it out."
+                )
+            sha256, anatomy, checks = _read_and_checked(name, hf, family)
+        return Model(
+            name,
+            revision,
+            anatomy,
+            checks,
+            sha256,
+            trust_remote_code,
+            tokenizer,
+            gguf=gguf,
+            settings_hash=settings_hash(hf),
+            warnings=tuple(text for text in (left_over, quantised, uncompared) if text is not None),
+            adapter=adapter,
+            ranks=size(),
+            packing=packing,
+        )
 
 
 def loaded(model: AnyModel, *prompts: object) -> Model:
@@ -217,6 +231,19 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
     if not isinstance(model, nn.Module | str | os.PathLike):
         what = "a Model, which is loaded already" if isinstance(model, Model) else f"{_shown(model)}, which is no model"
         raise ModelError(f"load() was given {what}; give a checkpoint folder, a hub name, or a model in memory.")
+
+
+def _require_split_by_name(model: Any, tensor_parallel: object) -> None:
+    if tensor_parallel is not None and isinstance(model, nn.Module):
+        raise ModelError(
+            "tensor_parallel= is for models loaded by name. A model that transformers has split already "
+            "(from_pretrained(..., distributed_config=DistributedConfig(tp_size=n))) is taken as it is; leave it out."
+        )
+
+
+def _told(model: Any) -> str:
+    """Return by what a model is the same on all ranks: the place that it is loaded from, or its class."""
+    return type(model).__name__ if isinstance(model, nn.Module) else str(model)
 
 
 def _require_no_revision(name: str, revision: str | None) -> None:
@@ -306,11 +333,12 @@ def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, 
             anatomy = anatomy_of(hf) if family is None else resolve(hf, family)
             # what its family says of a random initial state is known only now
             with seeded_states(hf):
-                checks = check(anatomy)
+                # one rank's rounding decides for all which rows are computed
+                checks = agreed(check(anatomy))
     # models of unknown code fail in as many ways as there is code; each means that they cannot be replayed
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
         if isinstance(error, ModelError):
-            raise
+            raise explained(hf, error) from error.__cause__
         if is_out_of_memory(error):
             raise out_of_memory(f"What the checks of {name} compute", home_of(hf)) from error
         kind = f"{getattr(hf.config, 'model_type', '')} ({type(hf).__name__})"

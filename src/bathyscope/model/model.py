@@ -16,6 +16,7 @@ from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.plain import home_of, vocabulary
 from bathyscope.model.bundled import model_path
 from bathyscope.model.gguf import GgufFile
+from bathyscope.model.states.folder import StatesFolder
 from bathyscope.model.streaming.offloaded import store_of
 from bathyscope.model.streaming.store import BlockStore
 from bathyscope.prompts.padding import EdgeTokens
@@ -42,7 +43,11 @@ class Model:
         gguf: the file that its weights were unpacked from; None = they come from elsewhere.
         warnings: what a reader of its results must know of how it was loaded, such as blocks of the checkpoint that
             its configuration leaves out.
+        states: stored states that are measured in its place, of which it has the head alone; None = it is all there.
         adapter: what its name stands for, and the model that it was put into; None = its name is that of a model.
+        ranks: over how many processes its blocks are split; 1 = it is whole.
+        packing: how the checkpoint packs the weights, such as ``gptq 4-bit, group 128``, from which they were unpacked;
+            None = they are stored plain, or in a GGUF file.
 
     Example:
         >>> model.n_blocks, model.dtype, model.placement, model.max_tokens
@@ -64,6 +69,9 @@ class Model:
     settings_hash: str = ""
     warnings: tuple[str, ...] = ()
     adapter: Adapter | None = None
+    ranks: int = 1
+    states: StatesFolder | None = None
+    packing: str | None = None
 
     @property
     def hf(self) -> PreTrainedModel:
@@ -107,6 +115,8 @@ class Model:
     @cached_property
     def has_position_table(self) -> bool:
         """Whether positions come from a table of ``max_tokens`` entries, so that longer prompts cannot be run."""
+        if self.states is not None:
+            return False
         if config_of(self.hf).model_type in _OWN_TABLES:
             return True
         limit = self.max_tokens
@@ -159,6 +169,11 @@ class Model:
         return edges if source is None else edges | edges_in_files(source, revision=self._revision)
 
     @property
+    def unpacked_from(self) -> str | None:
+        """What its weights were unpacked from: a GGUF file with its types, or a packing; None = plain weights."""
+        return self.packing if self.gguf is None else f"{self.gguf.path.name} ({self.gguf.quantisation})"
+
+    @property
     def _checkpoint(self) -> str | None:
         """The folder or hub name whose tokenizer is its own; None where it has none."""
         if self.gguf is not None:
@@ -192,8 +207,9 @@ class Model:
             "family": self.anatomy.family.name,
             "blocks × width": f"{self.n_blocks} × {self.anatomy.width}",
             "weights": f"{str(self.dtype).removeprefix('torch.')} on {self.device}",
+            **({} if self.ranks == 1 else {"split over": f"{self.ranks} ranks"}),
             **({} if self.adapter is None else {"adapter in": self.adapter.base}),
-            **({} if self.gguf is None else {"unpacked from": f"{self.gguf.path.name} ({self.gguf.quantisation})"}),
+            **({} if self.unpacked_from is None else {"unpacked from": self.unpacked_from}),
             "replay against the model": f"{self.checks.no_op:.1e} (allowed {self.checks.tolerance:.0e})",
             "readout against its logits": f"{self.checks.readout:.1e}",
             "contributions of attention and MLP": "yes" if self.checks.parts else "whole blocks alone",
@@ -202,6 +218,6 @@ class Model:
 
     def __repr__(self) -> str:
         shape = f"{self.n_blocks} blocks × width {self.anatomy.width}"
-        streamed = ", streamed" if self.blocks else ""
+        streamed = ", streamed" if self.blocks else f", split over {self.ranks} ranks" if self.ranks > 1 else ""
         weights = f"{str(self.dtype).removeprefix('torch.')} on {self.device}{streamed}"
         return f"Model({self._shown_name}, {self.anatomy.family.name}, {shape}, {weights})"

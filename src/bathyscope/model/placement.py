@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import torch
 from torch import nn
-from transformers import AutoConfig
 
 from bathyscope.core.foreign import read_regular
 from bathyscope.errors import ModelError, warn
@@ -23,15 +22,23 @@ STATE_BYTES: Final = 512 << 20
 """Room for rows, readouts and scratch space besides the weights, at least."""
 
 
-def is_streamed(name: str, folder: Path, placement: str, dtype: torch.dtype | None, device: torch.device) -> bool:
+def is_streamed(
+    name: str,
+    folder: Path,
+    placement: str,
+    dtype: torch.dtype | None,
+    device: torch.device,
+    unpacked_bytes: int | None = None,
+) -> bool:
     """Whether a checkpoint's blocks are to be streamed; one that does not fit is, and a warning says so.
 
     Args:
         folder: where its files are; of a model on the hub, those that have been fetched.
+        unpacked_bytes: what its weights take once they are unpacked; None = they are stored as they are loaded.
     """
     if placement != "auto":
         return placement == "stream"
-    needed, free = _weight_bytes(folder, dtype), free_bytes(device)
+    needed, free = unpacked_bytes or _weight_bytes(folder, dtype), free_bytes(device)
     if needed is None or free is None or needed + STATE_BYTES <= free:
         return False
     warn(
@@ -41,24 +48,31 @@ def is_streamed(name: str, folder: Path, placement: str, dtype: torch.dtype | No
     return True
 
 
-def device_map(source: str, revision: str | None, trust_remote_code: bool, device: torch.device) -> dict[str, str]:
+def device_map(source: str, config: Any, trust_remote_code: bool, device: torch.device) -> dict[str, str]:
     """Return transformers' map of devices with blocks on disk, and everything else on a device.
+
+    Args:
+        source: the checkpoint's name, for messages.
 
     Raises:
         ModelError: accelerate is missing, a quantised checkpoint, or blocks that cannot be found without weights.
     """
     if find_spec("accelerate") is None:
         raise ModelError("Streaming a model needs accelerate; pip install 'bathyscope[stream]'.")
-    config: Any = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
     if getattr(config, "quantization_config", None) is not None:
         raise ModelError(
             f"{source} is quantised, and quantised blocks cannot be streamed; load it with placement='resident', or "
             "give the checkpoint before it was quantised."
         )
-    # the names of modules are known to a model alone, and one on the meta device takes no memory
-    with torch.device("meta"):
-        outline = class_for(config).from_config(config, trust_remote_code=trust_remote_code)
+    outline = outline_of(config, trust_remote_code)
     return dict(_places(outline, "", blocks_of(outline), str(device)))
+
+
+def outline_of(config: Any, trust_remote_code: bool) -> nn.Module:
+    """Return a model without weights: the names of modules are known to a model alone."""
+    with torch.device("meta"):
+        outline: nn.Module = class_for(config).from_config(config, trust_remote_code=trust_remote_code)
+    return outline
 
 
 def straight_to(device: torch.device) -> dict[str, Any]:

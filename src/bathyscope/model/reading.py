@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from bathyscope.errors import ModelError, PromptError, warn
+from bathyscope.core.common_options import ChatForm
+from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
 from bathyscope.model.model import Model
+from bathyscope.prompts.in_memory import Source, sources
 from bathyscope.prompts.padding import EdgeTokens
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
+from bathyscope.prompts.source import needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import tokenizer_hash
 
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
     from bathyscope.prompts.prompt import TokenizedPrompt
 
+READING: Final = "reading"
+"""Attribute of results that says how their prompts were read."""
 MOST_UNKNOWN: Final = 0.02
 """Share of unknown tokens up to which a text counts as read."""
 
@@ -29,7 +35,7 @@ def tokenized(
     seed: int = 0,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
-    chat: bool = False,
+    chat: ChatForm = False,
 ) -> Prompts:
     """Return prompts as token ids of a model, after every check that can be made before any compute.
 
@@ -84,6 +90,55 @@ def tokenized(
         _warn_of_unknown_tokens(tokenized_prompts, tokenizer, model.name)
     dataset = prompts.dataset if isinstance(prompts, Prompts) else resolved.dataset
     return Prompts(tuple(tokenized_prompts), dataset, tokenizer)
+
+
+@dataclass(frozen=True)
+class PromptReading:
+    """How prompts are read; the arguments are those of ``tokenized``.
+
+    Raises:
+        OptionError: ``chat`` is neither a truth value nor a dict of a template's options.
+    """
+
+    beyond_context: bool | None = None
+    add_special_tokens: bool = True
+    chat: ChatForm = False
+
+    def __post_init__(self) -> None:
+        chat = self.chat
+        if not isinstance(chat, bool | Mapping) or (isinstance(chat, Mapping) and not all(map(_is_name, chat))):
+            raise OptionError(
+                f"chat={describe_value(chat)} must be True, False, or a dict of options of the chat template, such as "
+                '{"enable_thinking": False}.'
+            )
+
+    @property
+    def record(self) -> dict[str, str]:
+        """Return what a stored result says of it, to read its prompts again; empty for texts as they stand."""
+        options = {"add_special_tokens": self.add_special_tokens, "chat": self.chat}
+        if options == {"add_special_tokens": True, "chat": False}:
+            return {}
+        chat = dict(self.chat) if isinstance(self.chat, Mapping) else self.chat
+        return {READING: json.dumps({**options, "chat": chat})}
+
+    def read(self, model: Model, prompts: Source | Prompts, *, seed: int = 0) -> Prompts:
+        """Return prompts as token ids of a model (see ``tokenized``)."""
+        return tokenized(
+            model,
+            prompts,
+            seed=seed,
+            beyond_context=self.beyond_context,
+            add_special_tokens=self.add_special_tokens,
+            chat=self.chat,
+        )
+
+
+AS_IT_STANDS: Final = PromptReading()
+"""Texts with their special tokens, and no template."""
+
+
+def _is_name(key: object) -> bool:
+    return isinstance(key, str)
 
 
 def _warn_of_unknown_tokens(prompts: Sequence[TokenizedPrompt], tokenizer: PreTrainedTokenizerBase, name: str) -> None:

@@ -2,11 +2,13 @@
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
+
+from bathyscope.model.streaming.lending import LENDING
 
 _HOOKS: Final = (
     *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
@@ -19,11 +21,14 @@ _INSIDE_ADAPTERS: Final = ("base_layer", "original_module")
 """Where adapters keep the layer that they stand in front of."""
 
 
-def copy_modules(model: nn.Module, tensor_for: Callable[[Tensor], Tensor]) -> nn.Module:
+def copy_modules(
+    model: nn.Module, tensor_for: Callable[[Tensor], Tensor], left_out: Sequence[str] = _IN_FRONT
+) -> nn.Module:
     """Return a copy of a model's modules, without hooks and without what stands in front of their forwards.
 
     Args:
         tensor_for: the tensor that takes the place of a parameter or a buffer; tensors that are shared stay shared.
+        left_out: attributes of modules that the copy is without.
 
     Raises:
         TypeError: modules that cannot be copied, such as those that hold locks or sockets.
@@ -32,10 +37,10 @@ def copy_modules(model: nn.Module, tensor_for: Callable[[Tensor], Tensor]) -> nn
     for module in model.modules():
         # hooks may hold whatever a training needs, which is neither copied nor called
         memo |= {id(hooks): OrderedDict() for name in _HOOKS if (hooks := module.__dict__.get(name)) is not None}
-        memo |= {id(module.__dict__[name]): None for name in _IN_FRONT if name in module.__dict__}
+        memo |= {id(module.__dict__[name]): None for name in left_out if name in module.__dict__}
     copied = copy.deepcopy(model, memo)
     for module in copied.modules():
-        for name in _IN_FRONT:
+        for name in left_out:
             module.__dict__.pop(name, None)
     return copied
 
@@ -47,7 +52,8 @@ def hollow(model: nn.Module) -> nn.Module:
         empty = torch.empty_like(tensor.detach(), device="meta")
         return nn.Parameter(empty, requires_grad=False) if isinstance(tensor, nn.Parameter) else empty
 
-    return without_adapters(copy_modules(model, without_values))
+    # nobody brings values to a copy that has none: streamed blocks forget who lends them
+    return without_adapters(copy_modules(model, without_values, (*_IN_FRONT, LENDING)))
 
 
 def without_adapters(model: nn.Module) -> nn.Module:

@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
 from bathyscope.model.constants import looked_at
-from bathyscope.model.marks import Mark, chunks, marks_of
+from bathyscope.model.marks import Mark, marks_of
+from bathyscope.model.ranks import of_all
+from bathyscope.model.shards import is_shard, is_split, locals_of, whole_chunks
 from bathyscope.model.streaming.offloaded import store_of
 from bathyscope.model.unread import unreadable
 
@@ -52,17 +54,24 @@ class WeightReading:
 
     def look(self, tensors: Mapping[str, Tensor]) -> None:
         """Take some tensors, by name, into the reading; no more than a few chunks are copied at a time."""
+        # whole tensors of several ranks are put together by collectives, which all ranks make in one order
+        split = {name: _read(name, value) for name, value in tensors.items() if is_shard(value)}
+        plain = {name: value for name, value in tensors.items() if name not in split}
         with ThreadPoolExecutor(_THREADS) as pool:
-            digests = dict(zip(tensors, pool.map(_read, tensors, tensors.values())))
+            digests = split | dict(zip(plain, pool.map(_read, plain, plain.values())))
         for name, (digest, bad) in digests.items():
             self._digests[name] = digest
             if bad and name in self._parameters:
                 self._bad[name] = f"{name} ({bad} of {tensors[name].numel()} values)"
 
     def _look_in_memory(self, hf: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-        marks = marks_of(tensors)
+        marks = marks_of(locals_of(tensors))
         earlier = _READ.get(hf, {})
         same = {name: earlier[name][1] for name, mark in marks.items() if name in earlier and earlier[name][0] == mark}
+        if is_split(hf):
+            # what has changed on one rank is read again on all
+            unchanged = set.intersection(*of_all(set(same)))
+            same = {name: digest for name, digest in same.items() if name in unchanged}
         self._digests |= same
         self.look({name: value for name, value in tensors.items() if name not in same})
         _READ[hf] = {name: (mark, self._digests[name]) for name, mark in marks.items() if name not in self._bad}
@@ -105,7 +114,7 @@ def _read(name: str, value: Tensor) -> tuple[bytes, int]:
     """Hash one tensor under its name (SHA-256), and count its values that are no finite numbers."""
     digest = hashlib.sha256(json.dumps([name, list(value.shape), str(value.dtype)]).encode())
     bad = 0
-    for chunk in chunks(value.detach(), _CHUNK_BYTES):
+    for chunk in whole_chunks(value.detach(), _CHUNK_BYTES):
         on_host = chunk.cpu().contiguous()
         digest.update(on_host.view(torch.uint8).numpy().data)
         if on_host.is_floating_point():
@@ -120,6 +129,7 @@ _OF_NO_ACCOUNT = frozenset(
     {
         *("_name_or_path", "architectures", "auto_map", "dtype", "torch_dtype", "transformers_version"),
         *("use_cache", "return_dict", "output_attentions", "output_hidden_states", "id2label", "label2id"),
+        "distributed_config",
         *("bos_token_id", "eos_token_id", "pad_token_id", "initializer_range"),
     }
 )

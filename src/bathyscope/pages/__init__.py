@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from bathyscope.pages.files.export import save_figures as save_figures
     from bathyscope.pages.files.export import save_side_by_side as save_side_by_side
     from bathyscope.pages.page import report as report
-    from bathyscope.pages.text.table import effective_depth_rows as effective_depth_rows
+    from bathyscope.runs.depth_rows import effective_depth_rows as effective_depth_rows
 
 # matplotlib takes a second to import; printing a table must not wait for it
 _LAZY = homes(__file__)

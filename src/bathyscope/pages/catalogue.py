@@ -73,7 +73,7 @@ def names(kind: Kind) -> list[Row]:
 
             return [dict(row) for row in panel_rows()]
         case "estimators":
-            from bathyscope.pages.text.table import estimator_name, index_name
+            from bathyscope.runs.depth_table import estimator_name, index_name
             from bathyscope.statistics.effective_depth import ESTIMATORS
 
             return [{"name": name, "reads": estimator_name(name), "index_of": index_name(name)} for name in ESTIMATORS]

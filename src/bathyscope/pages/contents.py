@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.calls import checked
 from bathyscope.core.cycles import Cycle
+from bathyscope.core.result import PageResult
 from bathyscope.errors import OptionError
 from bathyscope.runs.by_place import ByPlace, by_place
 from bathyscope.runs.folder import is_course
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.selecting import Some
-from bathyscope.surgery.plan.plan import Plan, is_plan, open_plan
-from bathyscope.surgery.repairing.repaired import Repaired, is_repaired, open_repaired
-from bathyscope.surveying.training.steps import Course, open_course
+from bathyscope.surgery.plan.plan import is_plan, open_plan
+from bathyscope.surgery.repairing.repaired import is_repaired, open_repaired
+from bathyscope.surveying.training.steps import open_course
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_NOUNS: Final = {Plan: "a plan", Repaired: "a repair", Course: "a course"}
-
-
-def _opened_act(run: object) -> Plan | Repaired | Course | None:
-    """Return what prune, repair or course wrote; None for anything else."""
-    if isinstance(run, Plan | Repaired | Course):
+def _opened_act(run: object) -> PageResult | None:
+    """Return what prune, repair, course or diff returned or wrote; None for anything else."""
+    if isinstance(run, PageResult):
         return run
     if not isinstance(run, str | Path):
         return None
@@ -38,7 +36,7 @@ def _opened_act(run: object) -> Plan | Repaired | Course | None:
 
 @checked
 def show(
-    run: Run | Plan | Repaired | Course | str | Path,
+    run: Run | PageResult | str | Path,
     measure: str | None = None,
     *,
     cluster: str | None = None,
@@ -50,7 +48,7 @@ def show(
 ) -> pd.DataFrame:
     """Return the results of one measure summarised over prompts, or a list of what the run holds.
 
-    For what ``prune``, ``repair`` or ``course`` returned, and for its folder, return its table.
+    For what ``prune``, ``repair``, ``course`` or ``diff`` returned, and for its folder, return its table.
 
     A row has a variable's mean at one block or boundary, with its 95 % interval over prompts, each of which counts the
     same. Measures without intervals (``effective_depth``) are returned as they are. Maps of blocks by blocks, and
@@ -81,11 +79,11 @@ def show(
         if measure is not None or cluster is not None or raw or partial or selected:
             where = f"{str(run)!r} is the folder of" if isinstance(run, str | Path) else "This is"
             raise OptionError(
-                f"{where} {_NOUNS[type(other)]}, which has a single table. Remove measure, cluster, raw, partial, "
+                f"{where} a {other.kind}, which has a single table. Remove measure, cluster, raw, partial, "
                 "prompts, variables and blocks."
             )
         return other.to_dataframe()
-    assert not isinstance(run, Plan | Repaired | Course)
+    assert not isinstance(run, PageResult)
     if raw and measure in (None, "verdict"):
         raise OptionError(
             "raw=True (--raw) shows the values of one measure. Name it with measure= (--measure), such as lens."

@@ -1,6 +1,5 @@
 """One self-contained HTML page of one or several runs: tables, figures, provenance; it loads no other file."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,17 +10,19 @@ from markupsafe import Markup
 
 from bathyscope.core.calls import takes
 from bathyscope.core.cycles import with_address
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.own_files import require_own_page
 from bathyscope.core.paths import given_path, require_writable
+from bathyscope.core.result import PageResult
 from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, describe_type, warn
 from bathyscope.pages.acts.models import tell_apart
-from bathyscope.pages.acts.sections import act_section, heading_of
+from bathyscope.pages.acts.sections import act_section
 from bathyscope.pages.comparison.picture import comparison_html
 from bathyscope.pages.comparison.side_by_side import compare_named, draw_forest, join_drawings
 from bathyscope.pages.explorer import assets, html
 from bathyscope.pages.explorer.content import content
-from bathyscope.pages.figures.arguments import Act, check_options, name_runs, split_acts
+from bathyscope.pages.figures.arguments import check_options, name_runs, split_acts
 from bathyscope.pages.figures.kind import Drawing
 from bathyscope.pages.figures.kit.lines import Number, numbers
 from bathyscope.pages.figures.options import FigureOptions
@@ -29,10 +30,10 @@ from bathyscope.pages.figures.registry import drawings, figures_of
 from bathyscope.pages.head.answer import plan_for
 from bathyscope.pages.head.section import profile_html
 from bathyscope.pages.options import PageOptions
-from bathyscope.pages.text import provenance, table
+from bathyscope.pages.text import provenance
+from bathyscope.runs import depth_table as table
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
-from bathyscope.surgery.plan.plan import Plan
 
 _SUFFIXES: Final = (".html", ".htm")
 """Endings of a page. It overwrites any file of its name, so the names of prompts and results are refused."""
@@ -40,7 +41,7 @@ _SUFFIXES: Final = (".html", ".htm")
 
 @takes(PageOptions)
 def report(
-    runs: Run | Act | Sequence[Run | Act],
+    runs: Run | PageResult | Sequence[Run | PageResult],
     out: str | Path,
     title: str | None = None,
     *,
@@ -84,7 +85,7 @@ def report(
     apart = tell_apart(runs, acts)
     for sentence in apart:
         warn(f"{capitalised(sentence)}: what one says does not hold for the other.")
-    plans = [act for act in acts if isinstance(act, Plan)]
+    plans = [act for act in acts if act.kind == "plan"]
     noise_notes = [_write_noise_note(run) for run in runs]
     html.write_page(
         "page.html.j2",
@@ -156,7 +157,7 @@ def _make_section(
     run_drawings: Mapping[str, Drawing],
     text: bool,
     cluster: str | None,
-    plan: Plan | None,
+    plan: PageResult | None,
     noise: str,
     *,
     named: bool,
@@ -185,13 +186,13 @@ def _make_section(
     }
 
 
-def _choose_title(names: Sequence[str], acts: Sequence[Act], *, apart: bool) -> str:
+def _choose_title(names: Sequence[str], acts: Sequence[PageResult], *, apart: bool) -> str:
     """Return a page's title: its one run, how many, or what was acted on; of several models none of them."""
     if apart:
         return "Results of different models"
     if len(names) > 1:
         return f"{len(names)} runs compared"
-    return names[0] if names else heading_of(acts[0])
+    return names[0] if names else acts[0].heading
 
 
 def _tabulate_curves(run: Run, figure: str, drawing: Drawing) -> tuple[list[str], list[list[str]]]:
@@ -211,10 +212,7 @@ def _tabulate_curves(run: Run, figure: str, drawing: Drawing) -> tuple[list[str]
 
 
 def _format_point(point: Number) -> str:
-    mean, low, high = point["mean"], point["low"], point["high"]
-    if math.isnan(mean):
-        return "–"
-    return f"{mean:.4g}" if math.isnan(low) else f"{mean:.4g} ({low:.4g} to {high:.4g})"
+    return f"{Estimate(point['mean'], point['low'], point['high']):.4g}"
 
 
 def _write_noise_note(run: Run) -> str:
@@ -269,6 +267,5 @@ def _draw_differences(runs: Sequence[Run], names: Sequence[str], cluster: str | 
 def _format_depth(row: table.DepthRow | None) -> str:
     if row is None or row["depth"] is None:
         return "–"
-    depth = table.show_depth(row["estimator"], row["depth"])
     share = "" if row["ratio"] is None else f", {row['ratio']:.2f} of L"
-    return f"{depth} ({table.show_interval(row)}){share}"
+    return f"{table.write_depth(row)}{share}"

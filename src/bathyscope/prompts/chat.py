@@ -8,57 +8,43 @@ the place of the texts, which tells where each text stands, and with the texts t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError
+from bathyscope.prompts.chat_frames import ANSWER, Frame, Shape, as_words, markers_of, place_texts, shape_of, writes
+from bathyscope.prompts.chat_remarks import begins_with_two, remarks_of, without_own_thinking
 from bathyscope.prompts.clock import ASKED, CLOCK, FIXED, UNASKED
-from bathyscope.prompts.rendering import Rendering
+from bathyscope.prompts.messages import ASSISTANT, USER, Message
+from bathyscope.prompts.rendering import Rendering, require_options
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-QUESTION: Final = "PlaceOfTheQuestion"
-ANSWER: Final = "PlaceOfTheAnswer"
-USER: Final = "user"
-ASSISTANT: Final = "assistant"
-
-_EMPTY_THINKING = re.compile(r"<think>\s*</think>\s*$")
-_OPEN_THINKING = re.compile(r"<think>\s*$")
-_THINKING_TWICE = re.compile(r"<think>\s*(?:</think>\s*)?<think>")
 _DRAWS: Final = re.compile(r"\|\s*random\b")
 _DRAWINGS: Final = 16
 _RARE: Final = "\ue000"
 """A letter that no template writes."""
-_Messages = list[dict[str, Any]]
+_END_OF_THINKING: Final = "</think>"
 
 
 class Turns(NamedTuple):
-    """A question and its answer as turns of a chat.
+    """A chat as the text that is measured.
 
     Args:
         question: everything before the answer.
         answer: None where the assistant's turn is only begun.
         remarks: what a reader should know of the rendering, without the prompt's name.
+        frame: the rendering of the markers in the place of the texts.
     """
 
     question: str
     answer: str | None
     remarks: tuple[str, ...] = ()
-
-
-class Frame(NamedTuple):
-    """What a template writes around texts.
-
-    Args:
-        text: the rendering of the markers ``QUESTION`` and ``ANSWER``.
-        as_parts: roles whose contents it takes as lists of parts.
-    """
-
-    text: str
-    as_parts: frozenset[str]
+    frame: str = ""
 
 
 @dataclass
@@ -66,11 +52,14 @@ class ChatTemplate:
     """The chat template of a tokenizer.
 
     Args:
+        options: of the template itself, such as ``{"enable_thinking": False}``.
         asks_clock: it has asked for the date in something that it wrote.
     """
 
     tokenizer: PreTrainedTokenizerBase
+    options: Mapping[str, Any] = field(default_factory=dict)
     asks_clock: bool = False
+    _frames: dict[Shape, Frame] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def _clocked(self) -> str | None:
@@ -80,12 +69,11 @@ class ChatTemplate:
         template = str(self.tokenizer.get_chat_template())
         return template if CLOCK in template else None
 
-    def cause_of_two(self, mark: str, is_answered: bool, rendered: str) -> str:
+    def cause_of_two(self, mark: str, turns: Turns) -> str:
         """Return why a chat begins with a mark twice: the template, the prompt's text, or the tokenizer."""
-        frame = self._answered if is_answered else self._open
-        if _begins_with_two(frame.text, mark):
+        if begins_with_two(turns.frame, mark):
             return f"the chat template writes {mark} twice at its beginning, and it is taken once; mend the template"
-        if _begins_with_two(rendered, mark):
+        if begins_with_two(turns.question, mark):
             return f"the text brings {mark} behind that of the chat template, and it is taken once; remove it"
         return (
             f"the chat template writes {mark}, and the tokenizer puts it before every text even with "
@@ -93,116 +81,149 @@ class ChatTemplate:
         )
 
     def write(self, question: str, answer: str | None) -> Turns:
-        """Write a question as the user's turn and its answer as the assistant's, without what follows the answer.
+        """Write a question as the user's turn and its answer as the assistant's (see ``write_chat``)."""
+        answered = [] if answer is None else [Message(ASSISTANT, (answer,))]
+        return self.write_chat([Message(USER, (question,)), *answered])
+
+    def write_chat(self, messages: Sequence[Message]) -> Turns:
+        """Write the turns of a chat; of a last turn of the assistant, the answer, without what follows its text.
+
+        White space around turns is dropped; between the parts of one it stays.
 
         Raises:
             PromptError: there is no template, it refuses the turns, or a text is not found in what it writes.
         """
-        question = question.strip()
-        frame = self._open if answer is None else self._answered
+        turns = [Message(turn.role, _trimmed(turn.parts)) for turn in messages]
+        answer = turns[-1].text if turns[-1].role == ASSISTANT else None
         # A marker stands for the answer: what stands before it is the question's.
-        contents = {USER: question} if answer is None else {USER: question, ASSISTANT: ANSWER}
-        rendered = self._render(contents, frame.as_parts)
-        self._require_text(contents, rendered, frame)
+        marked = turns if answer is None else [*turns[:-1], Message(ASSISTANT, (ANSWER,))]
+        frame = self._frame(shape_of(marked))
+        rendered = self._render(marked, frame.as_parts)
+        remarks = self._check_texts(marked, rendered, frame)
+        if len(turns[-1].parts) > len(marked[-1].parts):
+            remarks += ("the answer has several parts, which stand on lines of their own",)
+        if any(len(turn.parts) > 1 for turn in marked) and not frame.as_parts:
+            remarks += ("the chat template takes texts alone, so that parts stand on lines of their own",)
         if answer is None:
-            return Turns(rendered, None, _remarks_of(frame.text, question, is_open=True))
+            remarks += remarks_of(frame.text, frame.markers, is_open=True)
+            return Turns(rendered, None, remarks, frame.text)
         before, _, _ = rendered.rpartition(ANSWER)
         frame_before, _, _ = frame.text.rpartition(ANSWER)
-        if not _writes(QUESTION, frame_before):
-            raise PromptError(
-                "the chat template writes the answer before the question, so that it would be read without it."
-            )
-        if _writes(ANSWER, frame_before):
-            raise PromptError(
-                "the chat template writes the answer twice, so that it would be read before it is asked for."
-            )
-        answer = answer.strip()
-        without_thinking = before
-        if answer.startswith("<think>"):
-            without_thinking = _OPEN_THINKING.sub("", _EMPTY_THINKING.sub("", before))
+        self._require_order(frame, frame_before)
+        without_thinking = without_own_thinking(before, answer)
         if without_thinking != before:
-            remarks: tuple[str, ...] = ("the answer brings its own <think>, so that of the chat template is left out",)
+            remarks += ("the answer brings its own <think>, so that of the chat template is left out",)
         else:
-            remarks = _remarks_of(frame_before + answer, question, is_open=False)
-        with_answer = self._render({**contents, ASSISTANT: answer}, frame.as_parts)
-        if not _words(with_answer).startswith(_words(without_thinking + answer)):
+            remarks += remarks_of(frame_before + answer, frame.markers, is_open=False)
+        with_answer = self._render([*turns[:-1], Message(ASSISTANT, (answer,))], frame.as_parts)
+        if not as_words(with_answer).startswith(as_words(without_thinking + answer)):
             remarks += ("the chat template would change the answer, which is measured as it was given",)
-        return Turns(without_thinking, answer, remarks)
+        return Turns(without_thinking, answer, remarks, frame.text)
 
-    @cached_property
-    def _open(self) -> Frame:
-        return self._frame({USER: QUESTION})
-
-    @cached_property
-    def _answered(self) -> Frame:
-        return self._frame({USER: QUESTION, ASSISTANT: ANSWER})
-
-    def _frame(self, markers: dict[str, str]) -> Frame:
+    def _frame(self, shape: Shape) -> Frame:
         """Find the form of contents in which the template writes every marker: texts, or lists of parts."""
-        forms = [frozenset[str](), frozenset(markers)]
+        if shape not in self._frames:
+            self._frames[shape] = self._find_frame(shape)
+        return self._frames[shape]
+
+    def _find_frame(self, shape: Shape) -> Frame:
+        turns = markers_of(shape)
+        roles = frozenset(role for role, _ in shape)
+        # contents of several parts are given as such wherever the template takes them
+        is_list = any(parts > 1 for _, parts in shape)
+        forms = [roles, frozenset[str]()] if is_list else [frozenset[str](), roles]
         refusal: PromptError | None = None
         frames: list[Frame] = []
         while forms:
             as_parts = forms.pop(0)
             try:
-                rendered = self._render(markers, as_parts)
+                rendered = self._render(turns, as_parts)
             except PromptError as error:
                 refusal = refusal or error
                 continue
-            frame = Frame(rendered, as_parts)
-            lost = frozenset(role for role, marker in markers.items() if not _writes(marker, rendered))
+            frame = Frame(rendered, as_parts, turns)
+            lost = frame.lost_roles
             if not lost:
-                self._require_steady(markers, frame)
+                self._require_steady(frame)
                 return frame
             frames.append(frame)
             # some templates take one role's contents as parts and the other's as text
-            if not as_parts and lost != frozenset(markers):
+            if not as_parts and lost != roles:
                 forms.insert(0, lost)
         if not frames:
             raise refusal or PromptError("the chat template writes nothing; leave chat out.")
-        if any(_writes(QUESTION, frame.text) for frame in frames):
-            raise PromptError("the chat template leaves out the assistant's turn, which the answer would be.")
-        raise _lost("the user's text", frames[0].text)
+        raise _loses(frames)
 
-    def _require_steady(self, markers: dict[str, str], frame: Frame) -> None:
+    def _require_order(self, frame: Frame, frame_before: str) -> None:
+        """Refuse a template that writes the answer before other turns, or twice."""
+        early = next((turn for turn in frame.turns[:-1] if not all(writes(m, frame_before) for m in turn.parts)), None)
+        if early is not None:
+            what = "the question" if early.role == USER else f"a turn of the {early.role}"
+            raise PromptError(
+                f"the chat template writes the answer before {what}, so that it would be read without it."
+            )
+        if writes(ANSWER, frame_before):
+            raise PromptError(
+                "the chat template writes the answer twice, so that it would be read before it is asked for."
+            )
+
+    def _require_steady(self, frame: Frame) -> None:
         """Refuse a template that draws what it writes, so that no prompt would be the same twice."""
         if not _DRAWS.search(str(self.tokenizer.chat_template)):
             return
-        if any(self._render(markers, frame.as_parts) != frame.text for _ in range(_DRAWINGS)):
+        if any(self._render(frame.turns, frame.as_parts) != frame.text for _ in range(_DRAWINGS)):
             raise PromptError(
                 "the chat template writes another text each time that it is asked (random), so that no prompt would be "
                 "measured twice alike; take the random choice out of it."
             )
 
-    def _require_text(self, contents: dict[str, str], rendered: str, frame: Frame) -> None:
-        """Refuse a rendering without the question's whole text; white space may differ."""
-        question = contents[USER]
-        expected = frame.text.replace(QUESTION, question)
-        if _words(rendered) == _words(expected):
-            return
-        # What the template writes around a text may depend on it, as on its length, but the text itself must be there:
-        # as often as where another text of its form is written.
-        stand_in = _stand_in(question)
+    def _check_texts(self, turns: Sequence[Message], rendered: str, frame: Frame) -> tuple[str, ...]:
+        """Refuse a rendering without the whole text of every turn; white space may differ.
+
+        Returns:
+            What is to be said of thinking that earlier answers lose.
+        """
+        if as_words(rendered) == as_words(place_texts(frame, turns)):
+            return ()
+        cut = False
+        for number, turn in enumerate(turns):
+            for part, text in enumerate(turn.parts):
+                is_answer = frame.turns[number].parts[part] == ANSWER
+                if is_answer or not text or self._stands(turns, number, part, text, rendered, frame):
+                    continue
+                visible = text.rpartition(_END_OF_THINKING)[2].strip()
+                thinks = turn.role == ASSISTANT and _END_OF_THINKING in text and bool(visible)
+                if not thinks or as_words(visible) not in as_words(rendered):
+                    raise _lost(f"the {turn.role}'s text {elided(repr(text), 40)}", rendered.replace(ANSWER, "…"))
+                cut = True
+        return ("the chat template leaves out the thinking of earlier answers",) if cut else ()
+
+    def _stands(self, turns: Sequence[Message], number: int, part: int, text: str, rendered: str, frame: Frame) -> bool:
+        """Whether one text is written as often as where another text of its form stands in its place.
+
+        What the template writes around a text may depend on it, as on its length, but the text itself must be there.
+        """
+        stand_in = _stand_in(text)
+        others = [list(turn.parts) for turn in turns]
+        others[number][part] = stand_in
+        changed = [turn._replace(parts=tuple(parts)) for turn, parts in zip(turns, others)]
         try:
-            twin = self._render({**contents, USER: stand_in}, frame.as_parts)
+            twin = self._render(changed, frame.as_parts)
         except PromptError:
             # it takes no such text
-            twin = frame.text.replace(QUESTION, stand_in)
-        written, rare, meant = (_words(each) for each in (twin, stand_in, question))
-        if rare not in written or _words(rendered).count(meant) < written.replace(rare, meant).count(meant):
-            raise _lost(f"the user's text {elided(repr(question), 40)}", rendered.replace(ANSWER, "…"))
+            twin = place_texts(frame, changed)
+        written, rare, meant = (as_words(each) for each in (twin, stand_in, text))
+        return rare in written and as_words(rendered).count(meant) >= written.replace(rare, meant).count(meant)
 
-    def _render(self, contents: dict[str, str], as_parts: frozenset[str]) -> str:
-        """The chat as text; after the user's turn alone with whatever begins the assistant's."""
+    def _render(self, turns: Sequence[Message], as_parts: frozenset[str]) -> str:
+        """The chat as text; after a user's last turn with whatever begins the assistant's."""
         if not self.tokenizer.chat_template:
             raise PromptError(
                 f"chat=True, and {type(self.tokenizer).__name__} has no chat template; leave it out, or give the "
                 "tokenizer of a model that was trained on chats (load(model, tokenizer=…))."
             )
-        messages: _Messages = [
-            {"role": role, "content": [{"type": "text", "text": text}] if role in as_parts else text}
-            for role, text in contents.items()
-        ]
+        require_options(self.options, str(self.tokenizer.get_chat_template()))
+        messages = [turn._replace(is_list=turn.role in as_parts).as_given() for turn in turns]
         # a template may name the clock and not ask it, as for a list of tools
         if not self.asks_clock:
             try:
@@ -213,7 +234,7 @@ class ChatTemplate:
             self.asks_clock = True
         return self._applied(messages, FIXED)
 
-    def _applied(self, messages: _Messages, clock: str) -> str:
+    def _applied(self, messages: list[dict[str, Any]], clock: str) -> str:
         """Apply the template.
 
         Args:
@@ -224,7 +245,14 @@ class ChatTemplate:
 
     @cached_property
     def _rendering(self) -> Rendering:
-        return Rendering(self.tokenizer)
+        return Rendering(self.tokenizer, self.options)
+
+
+def _trimmed(parts: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts of a turn without white space around it as a whole."""
+    if len(parts) == 1:
+        return (parts[0].strip(),)
+    return (parts[0].lstrip(), *parts[1:-1], parts[-1].rstrip())
 
 
 def _stand_in(text: str) -> str:
@@ -232,20 +260,14 @@ def _stand_in(text: str) -> str:
     return "".join(letter if letter.isspace() else _RARE for letter in text)
 
 
-def _writes(marker: str, rendered: str) -> bool:
-    """Say whether a marker was written as text, and not inside of the list of parts that it came in."""
-    quoted = re.compile(rf"['\"]text['\"]:\s*['\"]{marker}")
-    return marker in quoted.sub("", rendered)
-
-
-def _begins_with_two(text: str, mark: str) -> bool:
-    once = text.lstrip().removeprefix(mark)
-    return once != text.lstrip() and once.lstrip().startswith(mark)
-
-
-def _words(text: str) -> str:
-    """A text with each run of white space as one blank."""
-    return " ".join(text.split())
+def _loses(frames: Sequence[Frame]) -> PromptError:
+    """Return the error for a template that loses some turn in every form of contents."""
+    least = min(frames, key=lambda frame: len(frame.lost_roles))
+    is_answered = least.turns[-1].role == ASSISTANT
+    if is_answered and all(writes(marker, least.text) for turn in least.turns[:-1] for marker in turn.parts):
+        return PromptError("the chat template leaves out the assistant's turn, which the answer would be.")
+    role = next(turn.role for turn in least.turns if turn.role in least.lost_roles)
+    return _lost(f"the {role}'s text", least.text)
 
 
 def _lost(what: str, rendered: str) -> PromptError:
@@ -253,22 +275,3 @@ def _lost(what: str, rendered: str) -> PromptError:
         f"the chat template does not write {what}: it gives {elided(repr(rendered), 60)}. Leave chat out, or give a "
         "tokenizer with another template (load(model, tokenizer=…))."
     )
-
-
-def _remarks_of(frame: str, question: str, *, is_open: bool) -> tuple[str, ...]:
-    """What is wrong with a rendering that is complete: blocks of thinking that are doubled or cut, a text twice.
-
-    Args:
-        frame: the rendering without the question, which may speak of ``<think>`` itself.
-    """
-    remarks = []
-    if frame.count(QUESTION) > 1:
-        remarks.append("the chat template writes the user's text more than once")
-    if _THINKING_TWICE.search(frame):
-        remarks.append("the chat begins <think> twice")
-    unclosed = frame.count("<think>") - frame.count("</think>")
-    # a template may begin the thinking of an assistant that has not answered
-    allowed = (0, 1) if is_open and _OPEN_THINKING.search(frame) else (0,)
-    if unclosed not in allowed:
-        remarks.append("the chat has a <think> without its </think>, or the reverse")
-    return tuple(remarks)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,11 +40,12 @@ class Encoder:
     tokenizer: PreTrainedTokenizerBase
     add_special_tokens: bool = True
     chat: bool = False
+    chat_options: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def template(self) -> ChatTemplate:
         """The chat template of the tokenizer."""
-        return ChatTemplate(self.tokenizer)
+        return ChatTemplate(self.tokenizer, self.chat_options)
 
     @cached_property
     def special_texts(self) -> tuple[str, ...]:

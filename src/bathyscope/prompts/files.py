@@ -1,20 +1,17 @@
-"""Prompt files: text (plain or gzipped), rows of a table, and our own: a JSON object a line with ``Prompt``'s fields.
+"""Files of prompts: text (plain or gzipped), and rows of a table.
 
 Errors name the file.
 """
 
 import csv
-import difflib
 import gzip
 import json
-import math
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -23,8 +20,7 @@ from bathyscope.core.foreign import UnsafeFileError, open_regular, require_regul
 from bathyscope.core.paths import similar_file
 from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided
-from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.prompt import Prompt, require_words
+from bathyscope.errors import PromptError
 
 Row = Mapping[str, Any]
 
@@ -51,7 +47,7 @@ def open_text(path: str | Path, inside: Path | None = None) -> Iterator[TextIO]:
         with ExitStack() as stack:
             is_piped = inside is None and path.as_posix().startswith(_OPENED)
             stream: Any = stack.enter_context(path.open("rb") if is_piped else open_regular(path, inside))
-            if path.suffix == ".gz":
+            if path.suffix.lower() == ".gz":
                 stream = stack.enter_context(unpacked(path, stream))
             yield stack.enter_context(TextIOWrapper(stream, encoding="utf-8-sig"))
     except UnsafeFileError as error:
@@ -67,26 +63,16 @@ def open_text(path: str | Path, inside: Path | None = None) -> Iterator[TextIO]:
 
 
 def read_rows(path: str | Path) -> Iterator[Row]:
-    """Rows of a ``.jsonl``, ``.csv`` (either may be gzipped) or ``.parquet`` file, one dict each, in order.
+    """Rows of a file, one dict each, in order: JSON, JSONL, CSV or TSV (gzipped too) or parquet.
 
-    Values of a CSV file are strings; those of the other two have the types the file gives them.
+    Values of CSV and TSV files are strings; those of the others have the types the file gives them.
     """
     path = Path(path)
     check_exists(path)
-    readers = {
-        ".jsonl": _read_jsonl,
-        ".jsonl.gz": _read_jsonl,
-        ".ndjson": _read_jsonl,
-        ".ndjson.gz": _read_jsonl,
-        ".csv": _read_csv,
-        ".csv.gz": _read_csv,
-        ".tsv": _read_tsv,
-        ".tsv.gz": _read_tsv,
-        ".parquet": _read_parquet,
-    }
-    reader = next((reader for suffix, reader in readers.items() if path.name.endswith(suffix)), None)
+    name = path.name.lower()
+    reader = next((reader for suffix, reader in _READERS.items() if name.endswith(suffix)), None)
     if reader is None:
-        raise PromptError(f"{path}: unknown kind of file; allowed: {', '.join(readers)}.")
+        raise PromptError(f"{path}: unknown kind of file; allowed: {', '.join(_READERS)}.")
     return reader(path)
 
 
@@ -126,6 +112,29 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
                     f"not {type(row).__name__}."
                 )
             yield row
+
+
+def _read_json(path: Path) -> Iterator[Row]:
+    """Rows of a JSON list; a file of this name that holds an object a line is read by lines, as some tools write it."""
+    with open_text(path) as file:
+        start = file.read(1)
+        while start.isspace():
+            start = file.read(1)
+        text = start + file.read() if start == "[" else None
+    if text is None:
+        yield from _read_jsonl(path)
+        return
+    try:
+        rows = read_json(text)
+    except json.JSONDecodeError as error:
+        where = f"{path}, line {error.lineno}, character {error.colno}"
+        raise PromptError(f"{where}: not JSON ({error.msg}); copy or download it again.") from error
+    except ValueError as error:
+        raise PromptError(f"{path}: {error}.") from error
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            raise PromptError(f"{path}, entry {number}: a JSON object is needed, not {type(row).__name__}.")
+        yield row
 
 
 def _read_tsv(path: Path) -> Iterator[Row]:
@@ -188,116 +197,16 @@ def _read_parquet(path: Path) -> Iterator[Row]:
         raise PromptError(f"{path} is not a readable parquet file: {error}.") from error
 
 
-_NEAR = 0.8
-"""As ``anwser`` is to ``answer``; ``digits`` is as near to ``ids`` as 0.67."""
-
-_OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "text": ("prompt", "question", "input", "query", "instruction", "problem", "content", "sentence", "source"),
-    "ids": ("input_ids", "token_ids", "tokens"),
-    "answer": ("completion", "target", "output", "response", "solution"),
+_READERS: Final[Mapping[str, Callable[[Path], Iterator[Row]]]] = {
+    ".jsonl": _read_jsonl,
+    ".jsonl.gz": _read_jsonl,
+    ".ndjson": _read_jsonl,
+    ".ndjson.gz": _read_jsonl,
+    ".json": _read_json,
+    ".json.gz": _read_json,
+    ".csv": _read_csv,
+    ".csv.gz": _read_csv,
+    ".tsv": _read_tsv,
+    ".tsv.gz": _read_tsv,
+    ".parquet": _read_parquet,
 }
-"""What the fields of a prompt are called in files of others."""
-
-FIELDS = ("text", "ids", "answer", "answer_tokens", "id", "labels")
-
-
-def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
-    """Prompts of a JSONL file, in order; a PromptError with the number of a line that is none.
-
-    Fields: ``text`` or ``ids``, ``answer`` or ``answer_tokens``, ``id``, ``labels`` (an object). Every other
-    field that holds a text or a number is a label too; null and NaN are no value, and lists and objects are left aside
-    with a warning.
-    """
-    # No more lines than are asked for are read, or can be wrong.
-    rows = list(islice(read_rows(path), count))
-    if not rows:
-        raise PromptError(f'{path} holds no prompts; write one a line: {{"text": "…"}} or {{"ids": [1, 2]}}.')
-    if count is not None and len(rows) < count:
-        raise PromptError(f"{path} holds {len(rows)} prompts, {count} asked for; ask for at most {len(rows)}.")
-    prompts = tuple(_prompt(row, f"{path}, prompt {number}") for number, row in enumerate(rows, start=1))
-    # the text of a misspelt field would be missing from the prompt
-    for name, meant in {name: meant for row in rows for name, meant in _misspelt(row).items()}.items():
-        warn(f"{path}: {name!r} is no field of a prompt and is taken for a label. Did you mean {meant!r}?")
-    aside = {name: None for row in rows for name, value in row.items() if name not in FIELDS and _is_nested(value)}
-    if aside:
-        listed = ", ".join(map(repr, aside))
-        warn(f"{path}: {listed} hold lists or objects, which cannot be labels, and are left aside.")
-    return prompts
-
-
-def prompt_lines(prompts: Iterable[Prompt]) -> str:
-    """Prompts as the text of such a file; ``read_prompts`` gives them back."""
-    rows = [{field: getattr(prompt, field) for field in FIELDS} for prompt in prompts]
-    # NaN stands for no value, and JSON has no such number
-    rows = [{**row, "labels": {k: v for k, v in row["labels"].items() if v == v}} for row in rows]
-    set_fields = [{field: value for field, value in row.items() if value is not None and value != {}} for row in rows]
-    return "".join(json.dumps(row, ensure_ascii=False, default=_in_json) + "\n" for row in set_fields)
-
-
-def _in_json(value: Any) -> Any:
-    """Labels in any mapping, with numbers of any library."""
-    return dict(value) if isinstance(value, Mapping) else value.item()
-
-
-def _prompt(row: Row, where: str) -> Prompt:
-    labels = row.get("labels") or {}
-    if not isinstance(labels, Mapping):
-        raise PromptError(f'{where}: labels must be an object such as {{"level": 3}}, not {labels!r}.')
-    extra = {key: row[key] for key in row if key not in FIELDS and not (_is_nested(row[key]) or _is_none(row[key]))}
-    both = sorted(set(extra) & set(labels))
-    if both:
-        raise PromptError(f"{where}: {both[0]!r} stands both inside and outside labels; keep one.")
-    name = row.get("id")
-    try:
-        _require_numbers(labels)
-        prompt = Prompt(
-            text=row.get("text"),
-            ids=row.get("ids"),
-            answer=row.get("answer"),
-            answer_tokens=row.get("answer_tokens"),
-            id=None if name is None else str(name),
-            labels={**labels, **extra},
-        )
-        require_words(prompt)
-    except PromptError as error:
-        hint = "".join(f" Did you mean {meant!r} by {name!r}?" for name, meant in _misspelt(row).items())
-        if not hint and not {"text", "ids"} & row.keys():
-            hint = _renaming(row) or f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
-        raise PromptError(f"{where}: {error}{hint}") from error
-    return prompt
-
-
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, list | dict)
-
-
-def _is_none(value: Any) -> bool:
-    """Return whether a field has no value here: null, or the NaN that Python writes for a missing number."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _require_numbers(labels: Mapping[str, Any]) -> None:
-    """Refuse NaN, which JSON does not have and Python's reader takes."""
-    for name, value in labels.items():
-        if isinstance(value, float) and math.isnan(value):
-            raise PromptError(f"the label {name!r} is NaN, which is no number; leave the label out.")
-
-
-def _renaming(row: Row) -> str:
-    """Say which fields of a row are called otherwise elsewhere; empty where none is."""
-    renamed = []
-    for field, other_names in _OTHER_NAMES.items():
-        other = next((name for name in row if str(name).lower() in other_names), None)
-        if other is not None and field not in row:
-            renamed.append(f"{other!r} to {field!r}")
-    return f" Rename {' and '.join(renamed)}." if renamed else ""
-
-
-def _misspelt(row: Row) -> dict[str, str]:
-    """Return names that are most likely misspelt fields, with the field that is meant."""
-    intended = {}
-    for name in row:
-        close = difflib.get_close_matches(str(name).lower(), FIELDS, n=1, cutoff=_NEAR)
-        if name not in FIELDS and close and close[0] not in row:
-            intended[name] = close[0]
-    return intended

@@ -7,6 +7,7 @@ from bathyscope.errors import PromptError
 from bathyscope.prompts.columns import by_columns
 from bathyscope.prompts.files import Row
 from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.prompt_rows import recognised_prompts
 
 
 def hub_rows(hub: str, config: str | None, split: str | None, local: str, *, streaming: bool = False) -> Iterable[Row]:
@@ -53,7 +54,8 @@ def column_prompts(
     hub: str,
     *,
     split: str,
-    text: str,
+    missing: str,
+    text: str | None = None,
     answer: str | None = None,
     labels: str = "",
     config: str | None = None,
@@ -63,7 +65,9 @@ def column_prompts(
 
     Args:
         hub, config: as for ``hub_rows``.
-        text: the column of the text; the answer comes behind it, after a space, where it does not end with it.
+        missing: the message where the rows are no chats and no column is named.
+        text: the column of the text; the answer comes behind it, after a space, where it does not end with it. None =
+            chats, which their columns tell.
         answer: the column of the answer, text or a number; None = prompts have none.
         labels: columns of texts or numbers that become labels, with commas between them.
         count: how many rows; None = all.
@@ -71,4 +75,6 @@ def column_prompts(
     where = f"{hub} (split {split!r})"
     # Streamed: of a corpus of terabytes the first rows are fetched alone.
     rows = hub_rows(hub, config, split, "give a local file (mine.jsonl, one prompt a line)", streaming=True)
+    if text is None:
+        return recognised_prompts(rows, where, missing, count=count)
     return by_columns(rows, where, text=text, answer=answer, labels=labels, count=count)

@@ -9,6 +9,7 @@ from typing import Any
 
 from bathyscope.core.text import require_text
 from bathyscope.errors import OptionError, PromptError, describe_value
+from bathyscope.prompts.messages import Message, read_messages, warn_of_other_keys
 
 Label = str | int | float
 
@@ -18,16 +19,18 @@ class Prompt:
     """One text to measure a model on.
 
     Args:
-        text: the text; exactly one of ``text`` and ``ids`` is given.
+        text: the text; exactly one of ``text``, ``ids`` and ``messages`` is given.
         ids: token ids, used as they are (nothing is prepended).
         answer: the part that is measured; it is the end of ``text``, or is appended to it where the text
             does not already end with it. Only with ``text``.
         answer_tokens: how many of the last tokens are the answer; only with ``ids``.
         id: a name for the prompt; where None, its number in the set is used.
         labels: grouping labels such as ``{"level": 3}`` or ``{"hops": 2}``.
+        messages: turns of a chat, ``{"role": "user", "content": "…"}`` each, which ``chat=True`` writes by the
+            tokenizer's template. Contents are texts or lists of parts. A last turn of the assistant is the answer.
 
     Raises:
-        PromptError: neither or both of text and ids; an answer that does not fit; a value of another type.
+        PromptError: none or several of text, ids and messages; an answer that does not fit; a value of another type.
 
     Example:
         >>> question = bathyscope.Prompt("The capital of France is Paris", answer=" Paris", labels={"hops": 1})
@@ -43,15 +46,10 @@ class Prompt:
     answer_tokens: int | None = None
     id: str | None = None
     labels: Mapping[str, Label] = field(default_factory=dict)
+    messages: Sequence[Message | Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
-        if (self.text is None) == (self.ids is None):
-            how_many = "both" if self.text is not None else "neither"
-            raise PromptError(f"A prompt takes exactly one of text= and ids=; {how_many} given.")
-        if self.answer is not None and self.text is None:
-            raise PromptError("answer= goes with text=; with ids= give answer_tokens= (a number of tokens).")
-        if self.answer_tokens is not None and self.ids is None:
-            raise PromptError("answer_tokens= goes with ids=; with text= give answer= (a string).")
+        self._require_one_form()
         for name, value in (("text", self.text), ("answer", self.answer), ("id", self.id)):
             if value is not None and not isinstance(value, str):
                 raise PromptError(f"{name}= must be a string, not {describe_value(value)}.")
@@ -67,6 +65,33 @@ class Prompt:
         # Token ids of any kind of sequence become a tuple, so that prompts compare and hash.
         if self.ids is not None:
             self._check_ids(self.ids)
+        if self.messages is not None:
+            warn_of_other_keys([self.messages])
+            object.__setattr__(self, "messages", read_messages(self.messages))
+
+    def _require_one_form(self) -> None:
+        if self.messages is not None:
+            other = next(
+                (name for name in ("text", "ids", "answer", "answer_tokens") if getattr(self, name) is not None), None
+            )
+            if other is not None:
+                raise PromptError(
+                    f"messages= and {other}= do not go together: a chat is all turns, and the assistant's last one is "
+                    "the answer."
+                )
+            return
+        if (self.text is None) == (self.ids is None):
+            how_many = "both" if self.text is not None else "neither"
+            raise PromptError(f"A prompt takes exactly one of text=, ids= and messages=; {how_many} given.")
+        if self.answer is not None and self.text is None:
+            raise PromptError("answer= goes with text=; with ids= give answer_tokens= (a number of tokens).")
+        if self.answer_tokens is not None and self.ids is None:
+            raise PromptError("answer_tokens= goes with ids=; with text= give answer= (a string).")
+
+    @property
+    def turns(self) -> tuple[Message, ...]:
+        """The turns of a chat; none of a text or token ids."""
+        return () if self.messages is None else read_messages(self.messages)
 
     def _check_ids(self, token_ids: Sequence[int]) -> None:
         ids = _token_ids(token_ids)

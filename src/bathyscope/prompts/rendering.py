@@ -7,13 +7,15 @@ would take too long is stopped with a reason.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from bathyscope.core.apart import Apart, can_be_apart
 from bathyscope.core.deadline import deadline
 from bathyscope.core.headroom import headroom
 from bathyscope.core.text import elided, in_bytes
-from bathyscope.errors import PromptError
+from bathyscope.errors import OptionError, PromptError, did_you_mean
 from bathyscope.prompts.template_sandbox import MARK, bounded_templates
 
 if TYPE_CHECKING:
@@ -26,6 +28,15 @@ _GRACE: Final = 2.0
 _MEMORY: Final = 1 << 30
 """Bytes that it may take, as much as a thousand of the longest chats."""
 _LONGEST_REASON: Final = 200
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_SET_HERE: Final = frozenset(
+    {
+        *("messages", "conversation", "tools", "documents", "chat_template", "add_generation_prompt", "tokenize"),
+        *("continue_final_message", "padding", "truncation", "max_length", "return_tensors", "return_dict"),
+        *("return_assistant_tokens_mask", "tokenizer_kwargs", "strftime_now", "raise_exception"),
+    }
+)
+"""Arguments of the library, and what a template is given with the chat."""
 
 
 class _Outcome(TypedDict):
@@ -40,10 +51,12 @@ class Rendering:
 
     Args:
         tokenizer: as it is when the first chat is written.
+        options: of the template itself, such as ``{"enable_thinking": False}``.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, options: Mapping[str, Any]) -> None:
         self._tokenizer = tokenizer
+        self._options = dict(options)
         # not a method of its own: what holds this object would keep the other process from ending with it
         self._apart = Apart(lambda request: _outcome(tokenizer, **request))
         self._is_overdue = False
@@ -58,7 +71,12 @@ class Rendering:
         Raises:
             PromptError: the template refuses the messages, or takes too much time or memory.
         """
-        request: dict[str, Any] = {"messages": messages, "template": template, "is_open": is_open}
+        request: dict[str, Any] = {
+            "messages": messages,
+            "template": template,
+            "is_open": is_open,
+            "options": self._options,
+        }
         # other forms of the same chat would take as long
         if self._is_overdue:
             raise PromptError(_overdue())
@@ -79,12 +97,33 @@ class Rendering:
         return str(outcome["text"])
 
 
+def require_options(options: Mapping[str, Any], template: str) -> None:
+    """Refuse options that a template does not read, which would change nothing, and those that are set for it.
+
+    Raises:
+        OptionError: names the option, and the nearest name that the template has.
+    """
+    names = set(_NAME.findall(template)) - _SET_HERE
+    for name in options:
+        if name in _SET_HERE:
+            raise OptionError(f"chat.{name} is no option of a chat template to choose; leave it out.")
+        if name not in names:
+            raise OptionError(
+                f"The chat template does not read the option {elided(repr(name), 40)}, which would change nothing."
+                f"{did_you_mean(name, sorted(names))} Check its name in the model's documentation, or leave it out."
+            )
+
+
 def _overdue() -> str:
     return f"the tokenizer's chat template did not end within {_SECONDS:g} s; leave chat out."
 
 
 def _outcome(
-    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], template: str, is_open: bool
+    tokenizer: PreTrainedTokenizerBase,
+    messages: list[dict[str, Any]],
+    template: str,
+    is_open: bool,
+    options: dict[str, Any],
 ) -> _Outcome:
     """Apply a template; whatever it raises is its refusal.
 
@@ -94,7 +133,7 @@ def _outcome(
     try:
         with headroom(_MEMORY), bounded_templates(), deadline(_SECONDS):
             rendered = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=is_open, chat_template=MARK + template
+                messages, tokenize=False, add_generation_prompt=is_open, chat_template=MARK + template, **options
             )
             return {"text": str(rendered), "refusal": ""}
     except TimeoutError:

@@ -8,8 +8,8 @@
     task      = "task:" NAME [":" COUNT] ["?" OPTIONS]        task:pointer_chasing:200?hops=1-8&split=interpolate
     corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]       books.txt.gz:100?window=512    books.txt?tokens=1000000
     documents = FOLDER "/" [":" COUNT] ["?" OPTIONS]          books/:100?window=512
-    prompts   = FILE.jsonl[.gz] [":" COUNT] ["?" OPTIONS]     mine.jsonl    chats.ndjson:20?text=question
-    table     = FILE.csv|tsv[.gz]|parquet [":" COUNT] "?" OPTIONS    rows.csv:50?text=question&answer=solution
+    prompts   = FILE.jsonl|ndjson|json[.gz] [":" COUNT] ["?" OPTIONS]    mine.jsonl    chats.ndjson:20?text=question
+    table     = FILE.csv|tsv[.gz]|parquet [":" COUNT] ["?" OPTIONS]    rows.csv:50?text=question&answer=solution
     OPTIONS   = KEY "=" VALUE ("&" KEY "=" VALUE)*
     LEVELS    = NUMBER ["-" NUMBER]                           2    1-6
 
@@ -28,7 +28,7 @@ path, whichever characters it holds. A corpus or prompt file whose name could be
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -43,7 +43,7 @@ from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX, Generator
 from bathyscope.prompts.levels import DIFFICULTY_LABELS
 
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
-PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
+PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 Kind = Literal["data set", "generated", "corpus", "prompt file", "table", "hub data set"]
@@ -55,6 +55,8 @@ _FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "hub data set": ("split", "text", "answer", "labels", "config"),
 }
 _TEXT_OPTIONS = ("split", "documents", "text", "answer", "labels", "config")
+MOST_GENERATED = 1_000_000
+"""Prompts that a generator makes at once; all of them are in memory."""
 LABEL = "label."
 """Beginning of an option that names a label, of which the value is the column."""
 HUB = "hf:"
@@ -65,7 +67,7 @@ _NAMED = re.compile(
 )
 _REST = r"(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?"
 _HUB = re.compile(rf"(?P<path>{HUB}[^:?]+){_REST}")
-_PATH = re.compile(rf"(?P<path>.+?\.(?:(?:txt|jsonl|ndjson|csv|tsv)(?:\.gz)?|parquet)|.+?/){_REST}")
+_PATH = re.compile(rf"(?P<path>.+?\.(?i:(?:txt|jsonl?|ndjson|csv|tsv)(?:\.gz)?|parquet)|.+?/){_REST}")
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,10 @@ class SourceSpec:
             return "generated" if self.name in GENERATORS else "data set"
         if str(self.path).startswith(HUB):
             return "hub data set"
-        if self.is_folder or str(self.path).endswith(CORPUS_SUFFIXES):
+        name = str(self.path).lower()
+        if self.is_folder or name.endswith(CORPUS_SUFFIXES):
             return "corpus"
-        return "table" if str(self.path).endswith(TABLE_SUFFIXES) else "prompt file"
+        return "table" if name.endswith(TABLE_SUFFIXES) else "prompt file"
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -106,6 +109,11 @@ class SourceSpec:
     def is_folder(self) -> bool:
         """Whether the texts of a folder are documents."""
         return self.name is None and str(self.path).endswith("/") and not str(self.path).startswith(HUB)
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether it says which columns hold the text, the answer or labels."""
+        return any(key in ("text", "answer", "labels") or key.startswith(LABEL) for key, _ in self.options)
 
     def option(self, key: str) -> int | str | None:
         """An option's value, or None where it was not given."""
@@ -147,6 +155,7 @@ def parse(text: str) -> SourceSpec:
         )
     if text.startswith("~"):
         text = os.path.expanduser(text)
+    text = re.sub(r"@~(?=/)", lambda _: f"@{os.path.expanduser('~')}", text, count=1)
     # A registered name goes before a file of that name; behind "@" everything is a path.
     named, match = _NAMED.fullmatch(text), _HUB.fullmatch(text)
     is_registered = match is None and named is not None and _taker(named["name"]) is not None
@@ -182,11 +191,15 @@ def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
         near = similar_file(name) or did_you_mean(name, source_names)
     return (
         f"Prompts {elided(repr(text), 60)}: {elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
-        f"Allowed: {', '.join(source_names)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text), "
-        f"{', '.join(PROMPT_FILE_SUFFIXES)} (one prompt a line) or {', '.join(TABLE_SUFFIXES)} (a table, with "
-        "?text=COLUMN). To measure on this very text, give a list "
+        f"Allowed: {', '.join(source_names)}, or a file ending in {_listed(CORPUS_SUFFIXES)} (plain text), "
+        f"{_listed(PROMPT_FILE_SUFFIXES)} (one prompt a line) or {_listed(TABLE_SUFFIXES)} (a table, with "
+        "?text=COLUMN); gzipped too. To measure on this very text, give a list "
         f"of strings: [{elided(repr(text), 60)}], or a file that holds it."
     )
+
+
+def _listed(suffixes: Sequence[str]) -> str:
+    return ", ".join(suffix for suffix in suffixes if not suffix.endswith(".gz"))
 
 
 def _positive(what: str, value: str) -> int:
@@ -246,6 +259,21 @@ def _with_options(spec: SourceSpec, options: str | None) -> SourceSpec:
     return spec
 
 
+def missing_columns(spec: SourceSpec, lacking: Sequence[str]) -> str:
+    """Return what is said of a source that does not say where its texts are."""
+    missing = f"{' and '.join(f'{key}=' for key in lacking)} {'is' if len(lacking) == 1 else 'are'} missing"
+    if spec.kind == "hub data set":
+        return (
+            f"{missing}; write which split, and which column the text is in: "
+            f"{spec.path}:10?split=test&text=question&answer=answer. Chats need no column where it is named messages, "
+            "conversations, or as alpaca's."
+        )
+    return (
+        f"{missing}; write which column the text is in: {spec.path}:10?text=question&answer=answer. Chats need no "
+        "column where it is named messages, conversations, or as alpaca's."
+    )
+
+
 def _check_combination(spec: SourceSpec) -> None:
     if spec.path == "":
         raise PromptError(f"no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet).")
@@ -253,17 +281,14 @@ def _check_combination(spec: SourceSpec) -> None:
         raise PromptError(f"{spec.name} are generated and read no file; leave out '@…'.")
     # Nothing on the hub says which column holds the text, or which split is meant.
     lacking = [key for key in ("split", "text") if spec.kind == "hub data set" and spec.option(key) is None]
-    if lacking:
-        raise PromptError(
-            f"{' and '.join(f'{key}=' for key in lacking)} {'is' if len(lacking) == 1 else 'are'} missing; write which "
-            f"split, and which column the text is in: {spec.path}:10?split=test&text=question&answer=answer."
-        )
+    # the columns of a data set of chats tell it by themselves
+    may_be_chats = lacking == ["text"] and not spec.names_columns
+    if lacking and not may_be_chats:
+        raise PromptError(missing_columns(spec, lacking))
     if spec.option("labels") is not None and any(key.startswith(LABEL) for key, _ in spec.options):
         raise PromptError("labels= lists columns, and label.NAME=COLUMN names them one by one; give one of the two.")
-    if spec.kind == "table" and spec.option("text") is None:
-        raise PromptError(
-            f"text= is missing; write which column the text is in: {spec.path}:10?text=question&answer=answer."
-        )
+    if spec.kind == "table" and spec.option("text") is None and spec.names_columns:
+        raise PromptError(missing_columns(spec, ["text"]))
     if spec.kind == "prompt file" and spec.options and spec.option("text") is None:
         raise PromptError(
             f"{spec.options[0][0]}= goes with text=, the column that the text is in; without them a file holds "
@@ -272,6 +297,13 @@ def _check_combination(spec: SourceSpec) -> None:
     per_level = spec.option("per_level")
     if spec.kind == "generated" and spec.count is None and per_level is None:
         raise PromptError(f"say how many, for example {spec.name}:20.")
+    requested = max(spec.count or 0, int(per_level or 0))
+    if spec.kind == "generated" and requested > MOST_GENERATED:
+        # nothing else limits them: a file or a data set ends by itself
+        raise PromptError(
+            f"{requested:,} prompts of {spec.name} are too many to be made and kept in memory; ask for at most "
+            f"{MOST_GENERATED:,}."
+        )
     if spec.count is not None and per_level is not None:
         raise PromptError(
             f"':{spec.count}' is the number of prompts altogether and per_level={per_level} that of each level; give "

@@ -8,8 +8,11 @@ wavefront's business, and always on the right.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
+from bathyscope.core.common_options import ChatForm
+from bathyscope.core.text import counted
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.answers import AnswerError, answer_token_count, doubles_blank, makes_one_word, question_of
 from bathyscope.prompts.chat import Turns
@@ -30,7 +33,7 @@ def tokenize(
     vocab_size: int | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
-    chat: bool = False,
+    chat: ChatForm = False,
 ) -> list[TokenizedPrompt]:
     """Token ids of every prompt, in order.
 
@@ -46,10 +49,13 @@ def tokenize(
         vocab_size: number of token ids the model knows; None = not checked.
         beyond_context: whether prompts may be longer than ``max_tokens``; None = those of data sets.
         add_special_tokens: put the tokenizer's special tokens around texts.
-        chat: write texts as the user's turn in the tokenizer's chat template, answers as the assistant's.
+        chat: write texts as the user's turn in the tokenizer's chat template, answers as the assistant's; a dict has
+            options of the template.
     """
     names = prompt_names(prompts)
-    encoder = None if tokenizer is None else Encoder(tokenizer, add_special_tokens, chat)
+    # no option is as good as True
+    is_chat, chat_options = (True, chat) if isinstance(chat, Mapping) else (chat, {})
+    encoder = None if tokenizer is None else Encoder(tokenizer, add_special_tokens, is_chat, chat_options)
     tokenized: list[TokenizedPrompt] = []
     notices = Notices()
     for part in prompts.parts or (prompts,):
@@ -62,7 +68,7 @@ def tokenize(
             except PromptError as error:
                 raise PromptError(f"Prompt {name!r}: {error}") from error
             tokenized.append(tokenized_prompt)
-    if chat and not needs_words(prompts):
+    if is_chat and not needs_words(prompts):
         warn(f"chat=True writes texts as turns of a chat; {prompts.dataset} gives token ids alone, which it leaves.")
     require_exact(tokenized)
     if encoder is not None:
@@ -87,6 +93,28 @@ def prompt_names(prompts: PromptSet) -> list[str]:
     return names
 
 
+def require_chat(prompt: Prompt) -> None:
+    """Refuse turns of a chat, where no template is asked for."""
+    if prompt.messages is not None:
+        raise PromptError(
+            f"it is a chat of {counted(len(prompt.turns), 'turn')}, which the tokenizer's chat template writes: give "
+            "chat=True (--chat). To measure texts without a template, name their columns (rows.jsonl?text=question)."
+        )
+
+
+class _Reading(NamedTuple):
+    """A prompt as the text that is measured.
+
+    Args:
+        words: its text as it was given, with its answer.
+        is_appended: the answer was put behind a text that did not end in it.
+    """
+
+    turns: Turns
+    words: str
+    is_appended: bool = False
+
+
 def _tokenize_one(
     name: str, prompt: Prompt, encoder: Encoder | None, part: PromptSet, notices: Notices
 ) -> TokenizedPrompt:
@@ -94,26 +122,12 @@ def _tokenize_one(
     if prompt.ids is not None:
         return TokenizedPrompt(name, tuple(prompt.ids), prompt.answer_tokens, labels, part.dataset)
     require_words(prompt)
-    text = prompt.text or ""
     if encoder is None:
         raise PromptError("it is text, and the model has no tokenizer; give token ids, or a tokenizer.")
-    stem, given_answer = text, prompt.answer
-    # In a data set a few answers without clear tokens lose their answer; a prompt written by hand is refused.
-    try:
-        if given_answer is not None:
-            stem = question_of(text, given_answer)
-    except AnswerError as error:
-        if not part.is_data_set:
-            raise
-        notices.unanswered[name] = error
-        given_answer = None
-    if given_answer is not None and not stem.strip():
-        raise PromptError("its text is the answer alone; give a question before it.")
-    turns = encoder.written(stem, given_answer)
-    question, answer = turns.question, turns.answer
+    reading = _read_chat(prompt, encoder) if prompt.messages else _read_text(name, prompt, encoder, part, notices)
+    question, answer = reading.turns.question, reading.turns.answer
     encoded = encoder.encode(question + (answer or ""), until_answer=answer is not None)
-    is_appended = given_answer is not None and stem == text
-    _notice(name, stem + (given_answer or ""), turns, encoded, encoder, notices, is_appended)
+    _notice(name, reading, encoded, encoder, notices)
     answer_tokens = None
     try:
         if answer is not None:
@@ -125,37 +139,55 @@ def _tokenize_one(
     return TokenizedPrompt(name, encoded.ids, answer_tokens, labels, part.dataset)
 
 
+def _read_chat(prompt: Prompt, encoder: Encoder) -> _Reading:
+    if not encoder.chat:
+        require_chat(prompt)
+    turns = prompt.turns
+    return _Reading(encoder.template.write_chat(turns), "\n".join(turn.text for turn in turns))
+
+
+def _read_text(name: str, prompt: Prompt, encoder: Encoder, part: PromptSet, notices: Notices) -> _Reading:
+    text = prompt.text or ""
+    stem, answer = text, prompt.answer
+    # In a data set a few answers without clear tokens lose their answer; a prompt written by hand is refused.
+    try:
+        if answer is not None:
+            stem = question_of(text, answer)
+    except AnswerError as error:
+        if not part.is_data_set:
+            raise
+        notices.unanswered[name] = error
+        answer = None
+    if answer is not None and not stem.strip():
+        raise PromptError("its text is the answer alone; give a question before it.")
+    return _Reading(encoder.written(stem, answer), stem + (answer or ""), answer is not None and stem == text)
+
+
 def _notice(
     name: str,
-    text: str,
-    turns: Turns,
+    reading: _Reading,
     encoded: Encoded,
     encoder: Encoder,
     notices: Notices,
-    is_appended: bool,
 ) -> None:
-    """Remember what is unusual about how a text was read.
-
-    Args:
-        text: as it was given, with its answer.
-        is_appended: the answer was put behind a text that did not end in it.
-    """
-    notices.add_text(text, encoded.ids)
+    """Remember what is unusual about how a text was read."""
+    turns = reading.turns
+    notices.add_text(reading.words, encoded.ids)
     remarks = list(turns.remarks)
     if encoded.begins_twice and encoder.chat:
         mark = str(encoder.tokenizer.bos_token or encoder.tokenizer.cls_token)
-        remarks.append(encoder.template.cause_of_two(mark, turns.answer is not None, turns.question))
+        remarks.append(encoder.template.cause_of_two(mark, turns))
     elif encoded.begins_twice:
         notices.begins_twice.append(name)
     for remark in remarks:
         notices.remarks.setdefault(remark, []).append(name)
     if encoder.chat:
-        special = next((special for special in encoder.special_texts if special in text), None)
+        special = next((special for special in encoder.special_texts if special in reading.words), None)
         if special is not None:
             notices.marked[name] = special
     elif turns.answer is not None and makes_one_word(turns.question, turns.answer):
         notices.look_at_seam(name, turns.question, turns.answer)
-    elif turns.answer is not None and is_appended and doubles_blank(turns.question, turns.answer):
+    elif turns.answer is not None and reading.is_appended and doubles_blank(turns.question, turns.answer):
         notices.blanks.append(name)
 
 

@@ -31,8 +31,12 @@ def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds:
     model = without_folders(identity.model)
     if identity.adapters is not None:
         model = f"{model} with adapters ({identity.adapters})"
-    if identity.gguf is not None:
-        model = f"{model} (unpacked from {identity.gguf['quantisation']})"
+    if identity.unpacked_from is not None:
+        model = f"{model} (unpacked from {identity.unpacked_from})"
+    if identity.states is not None:
+        count, all_of = len(identity.states["boundaries"]), identity.n_blocks
+        share = "all boundaries" if count == (all_of or -1) + 1 else f"{count} of {(all_of or 0) + 1} boundaries"
+        model = f"stored states of {model} ({share})"
     return shown(f"{model} on {without_folders(identity.dataset)}: {', '.join(extent)}{floor}{unheld}.")
 
 

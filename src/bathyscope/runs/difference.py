@@ -43,7 +43,7 @@ def require_same(folder: Path, kind: Kind, stored: Configuration, requested: Con
 
 _REFERENCE = "reference_hash"
 """Among the options of a measure with prompts of its own."""
-_ORIGIN = ("model", "revision", "gguf")
+_ORIGIN = ("model", "revision", "gguf", "packing")
 """Where a model came from, which is of no account where its weights and settings are equal."""
 
 

@@ -147,7 +147,7 @@ def head_of(
     """Return the head of a run from its lens and its readings."""
     n_blocks = readable.n_blocks
     by_boundary = {name: _pooled(lens, name, n_blocks) for name in (AGREEMENT, _NEAR_TIES, _LOSS)}
-    before_last = -2 if n_blocks else -1
+    before_last = -2 if n_blocks else -1  # of all boundaries, of which stored states may lack some
     return RunHead(
         half if KEPT in lens else readable,
         effect,
@@ -166,9 +166,12 @@ def percent(share: float) -> str:
 
 def _pooled(lens: xr.Dataset, name: str, n_blocks: int) -> FloatArray:
     shares = token_shares(lens, name)
-    if shares is None or shares.by_prompt.shape[-1] != n_blocks + 1:
-        return np.full(n_blocks + 1, np.nan)
-    return shares.pooled
+    pooled = np.full(n_blocks + 1, np.nan)
+    if shares is not None and shares.boundaries is not None and shares.boundaries[-1] <= n_blocks:
+        pooled[list(shares.boundaries)] = shares.pooled
+    elif shares is not None and shares.by_prompt.shape[-1] == n_blocks + 1:
+        pooled = shares.pooled
+    return pooled
 
 
 def _number(value: float) -> float | None:

@@ -38,10 +38,12 @@ class TokenShares:
     Args:
         by_prompt: [P, L + 1]; NaN where a prompt has no value.
         tokens: [P], positive.
+        boundaries: that shares are known at; None = 0 … L.
     """
 
     by_prompt: FloatArray
     tokens: FloatArray
+    boundaries: tuple[int, ...] | None = None
 
     @property
     def pooled(self) -> FloatArray:
@@ -59,7 +61,7 @@ def token_shares(lens: xr.Dataset, name: str) -> TokenShares | None:
     by_prompt = np.asarray(read[name].transpose("prompt", "boundary").values, dtype=np.float64)
     counted = {f"n_averaged_{name}", "n_averaged", "n_tokens"} & set(read.variables)
     tokens = token_weights(read, name) if counted else np.ones(len(by_prompt))
-    return TokenShares(by_prompt, np.where(tokens > 0, tokens, 1.0))
+    return TokenShares(by_prompt, np.where(tokens > 0, tokens, 1.0), _known_boundaries(read))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,16 +72,18 @@ class KeptReading(DepthReading):
         shares: [P, L + 1], of each prompt's tokens.
         tokens: [P].
         quantile: the share of tokens.
+        boundaries: that shares are known at; None = 0 … L.
     """
 
     shares: FloatArray
     tokens: FloatArray
     quantile: float
+    boundaries: tuple[int, ...] | None = None
 
     @property
     def statistic(self) -> Reading:
         """The reading of all tokens of the prompts that have a value."""
-        return kept_reading(self.shares, self.tokens, self.quantile, self.cluster)
+        return kept_reading(self.shares, self.tokens, self.quantile, self.cluster, self.boundaries)
 
     def of_first(self, count: int) -> Self:
         """Return the reading of the first prompts alone, without its controls."""
@@ -160,8 +164,8 @@ def kept_readings(
     others = {kind: [_shares_or_none(control, n_blocks) for control in lenses] for kind, lenses in controls.items()}
     readings = {}
     for name, quantile in QUANTILES.items():
-        by_prompt = kept_from(shares.by_prompt, quantile)
-        statistic = kept_reading(shares.by_prompt, shares.tokens, quantile, cluster)
+        by_prompt = kept_from(shares.by_prompt, quantile, shares.boundaries)
+        statistic = kept_reading(shares.by_prompt, shares.tokens, quantile, cluster, shares.boundaries)
         nulls = {}
         for kind, seeds in others.items():
             rows = np.stack([kept_from(control.by_prompt, quantile) for control in seeds])
@@ -180,8 +184,15 @@ def kept_readings(
             shares=shares.by_prompt,
             tokens=shares.tokens,
             quantile=quantile,
+            boundaries=shares.boundaries,
         )
     return readings
+
+
+def _known_boundaries(lens: xr.Dataset) -> tuple[int, ...] | None:
+    """Return the boundaries that a lens of stored states was read at; None where they are 0 … L, as in other runs."""
+    boundaries = tuple(lens["boundary"].values.tolist()) if "boundary" in lens.coords else ()
+    return None if boundaries == tuple(range(len(boundaries))) else boundaries
 
 
 def _shares_or_none(lens: xr.Dataset, n_blocks: int) -> TokenShares:

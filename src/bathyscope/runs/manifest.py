@@ -24,8 +24,10 @@ from bathyscope.runs.folder import Kind, plain_name, read_manifest, unreadable
 
 RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
 SCHEMA = RUN.schemas[-1]
+RANKS = "ranks"
+"""Note of a record: over how many processes its model was split, each number once; missing where it was whole."""
 _LIBRARIES = ("bathyscope", "torch", "transformers", "numpy", "xarray")
-TOLD_LATER = ("n_blocks", "config_hash", "adapters", "gguf", "loops")
+TOLD_LATER = ("n_blocks", "config_hash", "adapters", "gguf", "packing", "loops", "states")
 """Fields of an identity that earlier runs do not tell."""
 
 _TEXTS = ("model", "weight_hash", "prompt_hash", "dataset", "dtype", "attention", "device")
@@ -59,6 +61,9 @@ class Identity:
         keep_text: whether texts of tokens are kept, among the prompts and in results.
         schedule: the order of the model's blocks that was measured; None = their own.
         gguf: name, SHA-256 and quantisation of the GGUF file that the weights were unpacked from; None = no such file.
+        states: layout, boundaries and hash of the files that stored states were read from; None = the model was run.
+        packing: how the checkpoint packs the weights, such as ``gptq 4-bit, group 128``, from which they were unpacked;
+            None = they are stored plain.
         loops: by step the block that it runs, in a model that runs blocks several times; None = each runs once.
 
     Raises:
@@ -87,8 +92,10 @@ class Identity:
     schedule: str | None = None
     adapters: str | None = None
     gguf: Mapping[str, str] | None = None
+    packing: str | None = None
     pace: Mapping[str, float] | None = None
     loops: tuple[int, ...] | None = None
+    states: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -114,6 +121,11 @@ class Identity:
     def of_model(self) -> ModelIdentity:
         """The model that was measured, apart from prompts and options."""
         return ModelIdentity.of_record(asdict(self))
+
+    @property
+    def unpacked_from(self) -> str | None:
+        """How the weights were packed that were unpacked to be measured; None = they are stored plain."""
+        return self.packing if self.gguf is None else self.gguf["quantisation"]
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Identity:

@@ -80,16 +80,17 @@ def _is_the_same(control: Controlled, other: Controlled) -> bool:
 
 
 def is_paired(run: Controlled, label: str) -> bool:
-    """Return whether a control has depths, is of a model like the run's, and read the same prompts."""
+    """Return whether a control has depths, is of a model like the run's, and read its prompts by its options."""
     control = run.controls[label]
     return (
         run.judged
         and control.judged
         and not contradiction(run, label)
         and is_of_its_shape(run, label)
+        and not unlike_options(run, label)
         # one of both may be unfinished
         and control["lens"].sizes.get("prompt") == run["lens"].sizes.get("prompt")
-        and _has_its_prompts(run, control)
+        and _has_its_prompts(run, control) is True
     )
 
 
@@ -133,8 +134,30 @@ def is_of_its_shape(run: Controlled, label: str) -> bool:
     return run.n_blocks == run.controls[label].n_blocks and measured.dtype == control.dtype and len(hashes - {None}) < 2
 
 
-def _has_its_prompts(run: Controlled, control: Controlled) -> bool:
-    """Return whether the prompts are the same, or the same but for the order of their tokens, as in shuffled text."""
+def unlike_options(run: Controlled, label: str) -> list[str]:
+    """Return the options by which a control was measured otherwise, with both values; its depths are other quantities.
+
+    Options that one of both does not know, as of another version, are left aside.
+    """
+    measured, control = run.identity.measures, run.controls[label].identity.measures
+    return [
+        f"{name}.{option} ({value} and {control[name][option]})"
+        for name, options in measured.items()
+        for option, value in options.items()
+        if option in control.get(name, {}) and control[name][option] != value
+    ]
+
+
+def read_other_prompts(run: Controlled, label: str) -> bool:
+    """Return whether a control read other prompts than the run; False where older runs do not tell."""
+    return _has_its_prompts(run, run.controls[label]) is False
+
+
+def _has_its_prompts(run: Controlled, control: Controlled) -> bool | None:
+    """Return whether the prompts are the same, or the same but for the order of their tokens, as in shuffled text.
+
+    None = unknown.
+    """
     if control.identity.prompt_hash == run.identity.prompt_hash:
         return True
     try:
@@ -142,5 +165,5 @@ def _has_its_prompts(run: Controlled, control: Controlled) -> bool:
             [(prompt.id, prompt.ids[0], sorted(prompt.ids)) for prompt in each.prompts] for each in (run, control)
         ]
     except StoreError:  # older runs do not keep their tokens
-        return False
+        return None
     return prompts[0] == prompts[1]

@@ -22,6 +22,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import signed
 from bathyscope.measures.curves import one_norm
 from bathyscope.statistics.bootstrap import Interval, mean_interval, mean_variance
@@ -141,15 +142,13 @@ class Null:
         """By how many blocks training moved a depth: ``2.8 blocks earlier (95 % interval 2.5 to 3.1)``."""
         way = "earlier" if self.moved < 0 else "later"
         moved = f"{_size(self.moved)} blocks {way}"
-        low, high = sorted(self.interval, key=abs)
-        return moved if math.isnan(low) else f"{moved} ({100 * LEVEL:g} % interval {_size(low)} to {_size(high)})"
+        estimate = Estimate(self.moved, *sorted(self.interval, key=abs))
+        return f"{moved} ({100 * LEVEL:g} % interval {estimate.interval(_size)})" if estimate.has_interval else moved
 
     @property
     def in_brackets(self) -> str:
         """The mean difference and its interval, to stand in brackets."""
-        low, high = self.interval
-        moved = signed(self.moved)
-        return moved if math.isnan(low) else f"{moved}, {signed(low)} to {signed(high)}"
+        return Estimate(self.moved, *self.interval).write_in_brackets(signed)
 
 
 def _size(blocks: float) -> str:
@@ -244,7 +243,7 @@ class DepthReading:
     def __str__(self) -> str:
         if math.isnan(self.value):
             return "not measured"
-        return f"{self.value:.1f}" if math.isnan(self.low) else f"{self.value:.1f} ({self.low:.1f} to {self.high:.1f})"
+        return f"{Estimate(self.value, self.low, self.high):.1f}"
 
 
 def readings_by_prompt(

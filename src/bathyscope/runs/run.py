@@ -16,18 +16,26 @@ import xarray as xr
 from bathyscope.core.above import from_above
 from bathyscope.core.calls import checked
 from bathyscope.core.cycles import Cycle, cycle_of
+from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
+from bathyscope.runs.depth_table import depth_table
 from bathyscope.runs.folder import Folder, folder_path, reason, require_own_folder, verified
 from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
-from bathyscope.runs.paired import contradiction, is_of_its_shape, paired_controls
+from bathyscope.runs.paired import (
+    contradiction,
+    is_of_its_shape,
+    paired_controls,
+    read_other_prompts,
+    unlike_options,
+)
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
@@ -86,6 +94,8 @@ class Run:
         (True, ['residual', 'lens'], ['run', 'verdict'])
         >>> run.stopped  # no survey with until
         ''
+        >>> run.stored is None  # a model was run
+        True
         >>> run.save("runs/copy").path.name
         'copy'
     """
@@ -219,6 +229,12 @@ class Run:
         """Which loop and block each step is, of a model that runs blocks several times; None for others."""
         blocks = self.manifest.get("identity", {}).get("loops")
         return None if blocks is None else cycle_of(tuple(blocks))
+
+    @property
+    def stored(self) -> tuple[int, ...] | None:
+        """The boundaries of the stored states that were measured in the place of a model; None where one was run."""
+        states = self.manifest.get("identity", {}).get("states")
+        return None if states is None else tuple(states["boundaries"])
 
     def save(self, path: str | Path) -> Run:
         """The run in a folder, as if it had been surveyed with ``out=path``: a run in memory is kept, another copied.
@@ -410,6 +426,7 @@ class Run:
             settings=self.identity.measures,
             cycle=self.cycle,
             copies=self.copies,
+            stored=self.stored,
         )
         return self._verdicts[cluster]
 
@@ -499,6 +516,23 @@ class Run:
         """
         return from_above("plot")(self, panel, ax, **choices)
 
+    def tables(self) -> list[TextTable]:
+        """Return what people read of it: every estimate of effective depth, or what it holds where it has none.
+
+        Example:
+            >>> run.tables()[0].title
+            'Effective depth'
+        """
+        return [depth_table(self) if MEASURE in self.measures else frame_table(self.to_dataframe())]
+
+    def picture(self) -> Any:
+        """Return the depth profile as matplotlib draws it; None for a run without lens, skip and drop.
+
+        Example:
+            >>> run.picture().savefig("profile.pdf")
+        """
+        return self.plot("profile") if any(name in self for name in ("lens", "skip", "drop")) else None
+
     def keys(self) -> tuple[str, ...]:
         """Return the names of the measures, so that a run is read as a dictionary is.
 
@@ -563,6 +597,13 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
                 f"The control {label} in {str(folder)!r} is {actual}, whatever its folder is called, and nothing is "
                 "compared with it."
             )
+        elif unlike := unlike_options(run, label):
+            warn(
+                f"The control {label} in {str(folder)!r} was measured with other options than the run "
+                f"({', '.join(unlike)}), and nothing is compared with it."
+            )
+        elif read_other_prompts(run, label):
+            warn(f"The control {label} in {str(folder)!r} read other prompts, and nothing is compared with it.")
     return run
 
 

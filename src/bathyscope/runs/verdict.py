@@ -19,14 +19,14 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
-from bathyscope.core.text import counted, signed
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.text import counted, signed, written_out
 from bathyscope.errors import OptionError
 from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
 from bathyscope.runs.head import RunHead, head_of
 from bathyscope.runs.kept import QUANTILES, kept_readings
 from bathyscope.runs.readings import CLOSE, LEVEL, RESAMPLES, Datasets, DepthReading, Null, readings_by_prompt
-from bathyscope.statistics.bootstrap import Interval
 from bathyscope.statistics.difference import Contrast, paired_difference
 from bathyscope.statistics.sample_size import FEWEST, units_needed
 from bathyscope.statistics.sampling import Sampling
@@ -51,6 +51,7 @@ WITHIN: Final = "within"
 DIFFERENT: Final = "different"
 OPEN: Final = "open"
 UNKNOWN: Final = "unknown"
+_STATES: Final = "states of a served model, which tell no effect of its blocks"
 _OLD: Final = "When half of the tokens keep theirs is not stored in this run: survey again."
 
 
@@ -68,6 +69,7 @@ class Verdict:
         cut: whether skip effects were measured and this part of the run is without them.
         has_means: whether the change of the output was reduced to means over tokens, which are what is read.
         copies: prompts that have the tokens of others, with which intervals take them as one.
+        stored: boundaries of the stored states that were measured; None = the model was run.
     """
 
     half: DepthReading
@@ -81,6 +83,7 @@ class Verdict:
     cut: bool = False
     has_means: bool = True
     copies: int = 0
+    stored: tuple[int, ...] | None = None
 
     @property
     def n_blocks(self) -> int:
@@ -189,7 +192,7 @@ class Verdict:
             return ""
         # each from the prompts that have both, as the difference is
         tokens, effect = self.apart.estimates
-        interval = Interval(self.apart.ci_low, self.apart.ci_high)
+        apart = Estimate(self.apart.estimate, self.apart.ci_low, self.apart.ci_high)
         agreement_words = {
             WITHIN: "within one block of each other",
             DIFFERENT: "different",
@@ -197,13 +200,17 @@ class Verdict:
         }[self.agreement]
         return (
             f"At equal shares, 90 % of the tokens keep their prediction from {tokens:.1f} on and 90 % of the effect is "
-            f"done by {effect:.1f}: {agreement_words} ({signed(self.apart.estimate)}{_ends(interval)})."
+            f"done by {effect:.1f}: {agreement_words} ({apart.write_in_brackets(signed)})."
         )
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """What a reader must know to read the numbers right: no control, departures from the definition, copies."""
         caveats = []
+        if self.stored is not None:
+            caveats.append(_STATES)
+            if self._lacks_boundaries:
+                caveats.append(f"read at boundaries {written_out(self.stored)} alone: a depth is the first of these")
         if self._untrained is None:
             other = "untrained " if self.head.tokens.nulls else ""
             caveats.append(f"no {other}control: an untrained model has depths too")
@@ -228,9 +235,14 @@ class Verdict:
         return f"Readings that not all {self._unit}s have: {', '.join(partial)}." if partial else ""
 
     @property
-    def _deciding(self) -> tuple[DepthReading, DepthReading]:
-        """The two numbers of the head."""
-        return self.head.tokens, self.head.effect
+    def _deciding(self) -> tuple[DepthReading, ...]:
+        """The two numbers of the head; of stored states the first, since nothing tells the other."""
+        return (self.head.tokens,) if self.stored is not None else (self.head.tokens, self.head.effect)
+
+    @property
+    def _lacks_boundaries(self) -> bool:
+        """Whether some boundaries of the model were not stored."""
+        return self.stored is not None and len(self.stored) <= self.n_blocks
 
     @property
     def _unit(self) -> str:
@@ -282,6 +294,8 @@ class Verdict:
         """What to survey for a reading that the run does not have."""
         if not any(math.isnan(reading.value) for reading in self._deciding):
             return ""
+        if self.stored is not None:
+            return "No prompt has a reading: store longer prompts."
         if self.cut:
             return "This part of the run is without skip effects on the output: ask the whole run."
         if not self.skipped_parts:
@@ -312,7 +326,9 @@ class Verdict:
         """How many prompts would make the interval a block wide; empty where enough of them show that it is."""
         # Intervals shrink with the root of the prompts; the wider of two depths decides how many are needed.
         widest = max(reading.high - reading.low for reading in self._deciding)
-        what = "both depths"
+        what = "both depths" if self.stored is None else "this depth"
+        if self._lacks_boundaries:
+            return "To know the depth between these boundaries, store those between them too."
         units, plural = min(reading.units for reading in self._deciding), f"{self._unit}s"
         if self._unit == "cluster":
             plural = "clusters of prompts"
@@ -342,6 +358,7 @@ def verdict_of(
     settings: Settings | None = None,
     cycle: Cycle | None = None,
     copies: int = 0,
+    stored: tuple[int, ...] | None = None,
 ) -> Verdict:
     """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
 
@@ -354,6 +371,7 @@ def verdict_of(
         settings: measure → its options, as they were surveyed; None = the defaults.
         cycle: which loop and block each step is, of a model that runs blocks several times.
         copies: prompts that have the tokens of others.
+        stored: boundaries of the stored states that were measured; None = the model was run.
 
     Raises:
         OptionError: there is no lens, or one without depths of tokens.
@@ -395,9 +413,5 @@ def verdict_of(
         cut="skip" in settings and (skip is None or "output_all" not in skip),
         has_means="mean" in ((settings.get("skip") or {}).get("output_reductions") or ["mean"]),
         copies=copies,
+        stored=stored,
     )
-
-
-def _ends(interval: Interval) -> str:
-    """``, low to high``, empty where there is no interval."""
-    return "" if math.isnan(interval.low) else f", {signed(interval.low)} to {signed(interval.high)}"

@@ -15,7 +15,7 @@ from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.runs.canonical import canonical
 from bathyscope.runs.difference import listed, require_same, version_difference
 from bathyscope.runs.folder import Folder, folder_path, plain_name, reason, verified
-from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, Record, load_manifest, now, part_file
+from bathyscope.runs.manifest import RANKS, RUN, FileEntry, Identity, Manifest, Record, load_manifest, now, part_file
 from bathyscope.runs.merge import merge, require_by_prompt
 from bathyscope.runs.run import Run, tree_of
 from bathyscope.runs.shards import encode, read_shard
@@ -114,6 +114,14 @@ class RunWriter:
             if self._folder is not None:
                 self._folder.write(file, content)
             self._save(self._manifest.with_record(files={**self._manifest.record.files, name: entry}))
+
+    def note_ranks(self, ranks: int) -> None:
+        """Add to the record over how many processes the model is split that computes from now on; 1 = it is whole."""
+        notes = self._manifest.record.notes
+        before = list(notes.get(RANKS) or ([1] if self.finished else [ranks]))
+        numbers = sorted({*before, ranks})
+        if numbers != notes.get(RANKS) and numbers != [1]:
+            self._save(self._manifest.with_record(notes={**notes, RANKS: numbers}))
 
     def merged(self) -> dict[str, xr.Dataset]:
         """All shards as one dataset a measure, prompts in order: what run-level results are computed from."""

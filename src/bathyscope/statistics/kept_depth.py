@@ -5,6 +5,7 @@ pooled by their tokens. The quantile q is the place where the pooled share, draw
 first reaches q.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -21,11 +22,15 @@ _ROUNDING: Final = 1e-9
 """Of a share of tokens: one half of them, averaged over prompts of odd lengths, may be written 0.49999999999."""
 
 
-def kept_from(share: ArrayLike, quantile: float) -> FloatArray:
+def kept_from(share: ArrayLike, quantile: float, boundaries: Sequence[int] | None = None) -> FloatArray:
     """Blocks done where a share ``[..., L + 1]`` by boundary first reaches ``quantile``, [...]: 0 … L.
 
-    Between two boundaries by proportion; 0 where the share has it at boundary 0; NaN where it is nowhere reached, or a
-    share is not known.
+    Between two boundaries by proportion; the first boundary where the share has it there already; NaN where it is
+    nowhere reached, or a share is not known.
+
+    Args:
+        boundaries: that shares are known at; None = 0 … L. Where some lie between two of them, the share may have risen
+            at any, and the place is the second.
     """
     values = np.asarray(share, dtype=np.float64)
     reached = values >= quantile - _ROUNDING
@@ -33,26 +38,36 @@ def kept_from(share: ArrayLike, quantile: float) -> FloatArray:
     lower = np.maximum(upper - 1, 0)
     share_there = np.take_along_axis(values, upper[..., None], -1)[..., 0]
     share_before = np.take_along_axis(values, lower[..., None], -1)[..., 0]
+    address = np.arange(values.shape[-1]) if boundaries is None else np.asarray(boundaries)
     rise = np.where(share_there > share_before, share_there - share_before, 1.0)
-    place = upper - np.where(upper > 0, np.clip((share_there - quantile) / rise, 0, 1), 0)
+    back = np.where(upper > 0, np.clip((share_there - quantile) / rise, 0, 1), 0)
+    place = address[upper] - np.where(address[upper] - address[lower] > 1, 0, back)
     exists = reached.any(-1) & ~np.isnan(values).any(-1)
     return np.asarray(np.where(exists, place, np.nan), dtype=np.float64)
 
 
-def kept_reading(share_PB: ArrayLike, tokens_P: ArrayLike, quantile: float, cluster: IntArray | None = None) -> Reading:
+def kept_reading(
+    share_PB: ArrayLike,
+    tokens_P: ArrayLike,
+    quantile: float,
+    cluster: IntArray | None = None,
+    boundaries: Sequence[int] | None = None,
+) -> Reading:
     """The reading of :func:`kept_from` of all tokens of all prompts.
 
     Args:
         share_PB: [P, L + 1], NaN throughout for a prompt without a value.
         tokens_P: [P], tokens that each prompt's shares are means over.
         cluster: [P], prompts of one number are resampled as one.
+        boundaries: that shares are known at; None = 0 … L.
     """
     shares = np.asarray(share_PB, dtype=np.float64)
     tokens = np.asarray(tokens_P, dtype=np.float64)
     # A prompt without a value is left out, and its weight is never looked at: it has no tokens.
     weights = np.where(np.isnan(shares).all(-1), 1.0, tokens)
-    locate = partial(kept_from, quantile=quantile)
-    return Reading(shares, weights, locate, (0.0, shares.shape[-1] - 1.0), cluster=cluster)
+    locate = partial(kept_from, quantile=quantile, boundaries=boundaries)
+    last = shares.shape[-1] - 1.0 if boundaries is None else float(boundaries[-1])
+    return Reading(shares, weights, locate, (0.0, last), cluster=cluster)
 
 
 def interval_by_shares(reading: Reading, level: float) -> Interval:

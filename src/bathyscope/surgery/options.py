@@ -6,10 +6,10 @@ from typing import Annotated, Final, Literal
 
 from bathyscope.core.common_options import (
     AllowTaskCode,
-    BeyondContext,
     Level,
     PromptCluster,
     PromptResamples,
+    ReadingOptions,
     Revision,
     TaskLimit,
     TaskRows,
@@ -31,7 +31,7 @@ _OF_HEALING: Final = Needs("how", "is of healing", "heal", only=True)
 
 
 @dataclass(frozen=True)
-class PruneOptions:
+class PruneOptions(ReadingOptions):
     """Options of ``prune``.
 
     Args:
@@ -77,7 +77,6 @@ class PruneOptions:
     level: Coverage = 0.95
     cluster: TestCluster = None
     seed: int = 0
-    beyond_context: BeyondContext = None
     evaluate: Sequence[str] = ()
     data: Annotated[TaskRows, _OF_TASKS] = None
     limit: Annotated[TaskLimit, _OF_TASKS] = None
@@ -87,7 +86,7 @@ class PruneOptions:
 
 
 @dataclass(frozen=True)
-class RepairOptions:
+class RepairOptions(ReadingOptions):
     """Options of ``repair``.
 
     Args:
@@ -111,7 +110,7 @@ class RepairOptions:
 
 
 @dataclass(frozen=True)
-class RepeatScanOptions:
+class RepeatScanOptions(ReadingOptions):
     """Options of ``repeat_scan``.
 
     Args:
@@ -129,11 +128,10 @@ class RepeatScanOptions:
     level: Coverage = 0.95
     cluster: PromptCluster = None
     seed: int = 0
-    beyond_context: BeyondContext = None
 
 
 @dataclass(frozen=True)
-class ExitAdviceOptions:
+class ExitAdviceOptions(ReadingOptions):
     """Options of ``exit_advice``.
 
     Args:
@@ -152,7 +150,6 @@ class ExitAdviceOptions:
     level: Coverage = 0.95
     cluster: str | None = None
     seed: int = 0
-    beyond_context: BeyondContext = None
 
 
 @dataclass(frozen=True)

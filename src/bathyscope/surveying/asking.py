@@ -1,5 +1,6 @@
 """A request for a survey, of any model and prompts, and the plan that results from it."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -7,6 +8,7 @@ from typing import Any
 
 import torch
 
+from bathyscope.core.common_options import ChatForm
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, warn
 from bathyscope.measures.base import Measure, ModelFacts
@@ -14,12 +16,13 @@ from bathyscope.measures.guard import told_by_name
 from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.identity import identity_of
-from bathyscope.model.reading import tokenized
+from bathyscope.model.ranks import require_same
+from bathyscope.model.reading import PromptReading
 from bathyscope.options import items_of
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts, warn_of_repeats
-from bathyscope.prompts.source import Source
 from bathyscope.prompts.withholding import without_text_labels
 from bathyscope.runs.merge import PROMPT
 from bathyscope.surveying.cutting import EarlierCut, Shards, cut_prompts
@@ -45,6 +48,7 @@ class Survey:
         measures_pace: size shards by the rates of this machine, where they matter; else by nominal ones.
         device: the one that will compute; None = the one that the model is on.
         defaults: measure → options that count where none are given, before those of a preset.
+        without: measures that "all" leaves out, and no other one brings along.
     """
 
     measures: Measures = None
@@ -58,10 +62,11 @@ class Survey:
     call_tokens: int | None = None
     beyond_context: bool | None = None
     add_special_tokens: bool = True
-    chat: bool = False
+    chat: ChatForm = False
     keep_text: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
 
     @property
     def declared(self) -> dict[str, tuple[Any, Any]]:
@@ -69,7 +74,7 @@ class Survey:
         paper = preset_of(self.preset)
         measures = {*paper.options, *self.defaults}
         defaults = {name: {**paper.options.get(name, {}), **self.defaults.get(name, {})} for name in measures}
-        return chosen(_named(self.measures, paper), self.options, defaults)
+        return chosen(_named(self.measures, paper), self.options, defaults, self.without)
 
     def plan(self, model: AnyModel, prompts: Source | Prompts, *, warns_of_repeats: bool = True) -> SurveyPlan:
         """Decide and check everything before any compute (see ``survey``).
@@ -80,7 +85,10 @@ class Survey:
         # mistyped measures and options are refused before a model is loaded
         measures = tuple(make(declaration, options) for declaration, options in self.declared.values())
         seed, ready = self._seed, loaded(model)
+        # measures of other names or options would make other collectives, for which all ranks wait
+        require_same("options", [[measure.name, _plain_text(measure.options)] for measure in measures])
         survey_prompts = self._read(ready, prompts, self.beyond_context)
+        require_same("prompts", [survey_prompts.hash, survey_prompts.lengths])
         if not self.keep_text:
             survey_prompts = without_text_labels(survey_prompts)
         if warns_of_repeats:
@@ -116,14 +124,7 @@ class Survey:
         return self._read(loaded(model), prompts, self.beyond_context)
 
     def _read(self, model: Model, prompts: Source | Prompts, beyond_context: bool | None) -> Prompts:
-        return tokenized(
-            model,
-            prompts,
-            seed=self._seed,
-            beyond_context=beyond_context,
-            add_special_tokens=self.add_special_tokens,
-            chat=self.chat,
-        )
+        return PromptReading(beyond_context, self.add_special_tokens, self.chat).read(model, prompts, seed=self._seed)
 
     @property
     def _seed(self) -> int:
@@ -153,6 +154,11 @@ class Survey:
             measure=partial(measure_rates, model, mean_length, model.device) if self.measures_pace else None,
         )
         return tokens, shards
+
+
+def _plain_text(options: object) -> str:
+    """Return options as a text that is the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(options))
 
 
 def _names(measure: Measure[Any]) -> set[str]:

@@ -61,6 +61,8 @@ class Control:
                 initialised again; the model has one block, whose order cannot change, or its configuration cannot say
                 the order.
         """
+        if self.kind != "shuffled_text":
+            _require_whole(model, self.kind)
         if self.kind == "untrained":
             _require_room(model)
             require_initialisable(model.hf)
@@ -127,6 +129,15 @@ def controls_of(request: str | Sequence[str] | None) -> tuple[Control, ...]:
             )
         seeds_of[kind] = seeds
     return tuple(Control(kind, seed) for kind, seeds in seeds_of.items() for seed in range(seeds))
+
+
+def _require_whole(model: Model, kind: Kind) -> None:
+    if model.ranks > 1:
+        raise ModelError(
+            f"The control {kind} builds {model.name} again from its configuration, and blocks built so do not know the "
+            f"part of their weights that each of {model.ranks} ranks has. Take the control shuffled_text, or load the "
+            "model whole (without tensor_parallel)."
+        )
 
 
 def _require_room(model: Model) -> None:

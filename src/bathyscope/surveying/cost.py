@@ -18,14 +18,16 @@ import torch
 import xarray as xr
 
 from bathyscope.core.calls import takes
-from bathyscope.core.text import duration, in_bytes, scaled, shown
+from bathyscope.core.common_options import ChatForm
+from bathyscope.core.result import TabledResult
+from bathyscope.core.text import duration, in_bytes, scaled
 from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
 from bathyscope.model import Model, as_device
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import KEPT_BYTES, bytes_per_token, free_bytes
+from bathyscope.prompts.in_memory import GIVEN, Source
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import GIVEN, Source
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.options import EstimateOptions
 from bathyscope.surveying.outlining import outline
@@ -53,7 +55,7 @@ Fit = Literal["fits", "streams", "does not fit"]
 
 
 @dataclass(frozen=True, repr=False)
-class Estimate:
+class CostEstimate(TabledResult):
     """The cost of a survey. Rows count full forwards' worth; FLOPs are of matrix products; sizes are bytes.
 
     Args:
@@ -100,10 +102,10 @@ class Estimate:
     dominates: str
     process_bytes: int = 0
 
-    def __repr__(self) -> str:
+    @property
+    def _outline(self) -> str:
         work, peak, time = scaled(self.flops), in_bytes(self.peak_bytes), duration(self.seconds)
-        text = f"<Estimate of {self.model}: {work}FLOP, about {peak} at the peak, about {time} here; {self.fit}>"
-        return shown(text)
+        return f" of {self.model}: {work}FLOP, about {peak} at the peak, about {time} here; {self.fit}"
 
     @property
     def fit(self) -> Fit:
@@ -200,14 +202,16 @@ def estimate(
     tokens: int | None = None,
     count: int | None = None,
     preset: str | None = None,
-    chat: bool = False,
+    beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
     rates: Callable[[Model, int, torch.device], Rates] | None = None,
     **options: Any,
-) -> Estimate:
+) -> CostEstimate:
     """Estimate a survey without loading any weight.
 
     Args:
@@ -242,7 +246,15 @@ def estimate(
     planned = min(count, _PLANNED)
     source: Source | Prompts = _of_length(tokens or 0, planned) if prompts is None else prompts
     place = as_device(device)
-    request = Survey(measures, preset=preset, chat=chat, options=options, device=place)
+    request = Survey(
+        measures,
+        preset=preset,
+        beyond_context=beyond_context,
+        add_special_tokens=add_special_tokens,
+        chat=chat,
+        options=options,
+        device=place,
+    )
     if tokens is not None:
         _look_at_context(tokens, outlined)
     try:
@@ -264,7 +276,7 @@ def estimate(
     return cost_of_plan(plan, machine, count / planned if prompts is None else 1, place)
 
 
-def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) -> Estimate:
+def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) -> CostEstimate:
     """Return the cost of the planned prompts, each taken ``copies`` times."""
     anatomy, lengths = plan.facts.anatomy, [len(p) for p in plan.prompts]
     item = torch.empty(0, dtype=plan.model.dtype).element_size()
@@ -302,7 +314,7 @@ def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.de
     # when all calls have been made
     readouts = {name: count / tokens for name, count in read.items()}
     chunk = Reader.of(anatomy).bytes_at_once(sum(readouts.values()) * longest, device)
-    return Estimate(
+    return CostEstimate(
         model=plan.model.name,
         family=anatomy.family.name,
         dtype=str(plan.model.dtype).removeprefix("torch."),

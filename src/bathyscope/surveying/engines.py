@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, did_you_mean
@@ -16,8 +16,11 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.model import AnyModel, alone, load, loaded
 from bathyscope.model.memory import as_bytes
 from bathyscope.model.options import require_loading
+from bathyscope.model.ranks import is_first, of_first, size
+from bathyscope.model.tensor_parallel import over_ranks
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, require_there
+from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path, refuse_foreign
 from bathyscope.runs.manifest import RUN, Identity, load_manifest
 from bathyscope.runs.parts import Part
@@ -40,6 +43,7 @@ _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
 
 
 @takes(SurveyOptions)
+@over_ranks
 def survey(
     model: AnyModel,
     prompts: Source | Prompts,
@@ -66,7 +70,7 @@ def survey(
     loading: Mapping[str, Any] | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
-    chat: bool = False,
+    chat: ChatForm = False,
     keep_text: bool = True,
     progress: Progress = True,
     command: str | None = None,
@@ -104,6 +108,9 @@ def survey(
         {'prompt': 2, 'dropped': 4}
     """
     _require_survey_options(options)
+    if size() > 1:
+        _require_possible_on_ranks(until=until, grow=grow or None, engine=engine)
+        progress = progress and is_first()
     controls = controls_of(control)
     share = None if part is None else Part.parse(part)
     folder = None if out is None else folder_path(out, "out")
@@ -120,9 +127,9 @@ def survey(
         measures=measures,
         seed=seed,
         batch_tokens=batch_tokens,
-        before=_cut_of(folder),
-        # parts and workers are cut alike wherever they are planned
-        measures_pace=folder is not None and share is None and engine is None,
+        before=of_first(lambda: _cut_of(folder)),
+        # parts and workers are cut alike wherever they are planned, and ranks by what none of their clocks says
+        measures_pace=folder is not None and share is None and engine is None and size() == 1,
         preset=preset,
         memory=None if memory is None else as_bytes(memory),
         call_tokens=call_tokens,
@@ -136,7 +143,7 @@ def survey(
     if goal is not None:
         _require_readings(request.declared)
     require_there(prompts)
-    if folder is not None:
+    if folder is not None and is_first():
         refuse_foreign(folder, RUN)
         require_writable(folder, holds="a run")
     if engine is not None:
@@ -193,16 +200,22 @@ def _survey_with_controls(
     grow: bool,
 ) -> Run:
     """Survey a model on some prompts, and each control in the same way."""
-    request = replace(request, before=_cut_of(folder))
+    request = replace(request, before=of_first(lambda: _cut_of(folder)))
     plan = request.plan(model, prompts)
     # before the first one is surveyed, which may take hours
+    if part is not None:
+        from bathyscope.surveying.distributed.joining import require_joinable
+
+        require_joinable(Identity.from_mapping(plan.identity()))
     for control in controls:
         control.require(plan.model)
         control.require_prompts(plan.prompts)
     run = carry_out(plan, folder, command, progress, part, grow)
     # those that are asked for are read when their own folders are whole again
     asked_for = {control.label for control in controls}
-    control_runs = {} if folder is None or part is not None else controls_in(folder, besides=asked_for)
+    control_runs = of_first(
+        lambda: {} if folder is None or part is not None else controls_in(folder, besides=asked_for)
+    )
     # controls are cut as the run is, whatever their own rates
     request = replace(request, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
     for control in controls:
@@ -210,6 +223,16 @@ def _survey_with_controls(
         place = None if folder is None else folder / CONTROLS / control.label
         control_runs[control.label] = carry_out(control_plan, place, command, progress, part, grow)
     return replace(run, controls=control_runs)
+
+
+def _require_possible_on_ranks(**asked_for: object) -> None:
+    """Refuse what a survey on several ranks cannot do: what it decides again and again by a clock or by old files."""
+    for option, value in asked_for.items():
+        if value is not None:
+            raise OptionError(
+                f"{option}={value!r} does not go together with a model that is split over ranks. Survey all prompts at "
+                f"once, or load the model whole (without tensor_parallel)."
+            )
 
 
 def _require_readings(measures: Collection[str]) -> None:

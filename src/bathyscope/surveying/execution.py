@@ -1,19 +1,21 @@
 """A plan that is carried out: its shards are computed and written, and what is derived from all of them."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
 import xarray as xr
 
 from bathyscope.measures.guard import told_by_name, warn_of_nan
+from bathyscope.model.ranks import is_first, of_first, require_same, size
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import prompts_hash
 from bathyscope.runs.growth import Growth
 from bathyscope.runs.parts import Part
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
 from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.shards import Datasets
 from bathyscope.runs.writer import RunWriter
 from bathyscope.surveying.assembly import NOISE, noise_floor, with_summary
 from bathyscope.surveying.computing import Computation
@@ -38,6 +40,8 @@ def carry_out(
     Raises:
         StoreError: the folder belongs to another configuration, is altered, or cannot be written.
     """
+    if size() > 1:
+        return _carry_out_on_ranks(plan, out, command, progress, part)
     mine = range(len(plan.shards)) if part is None else part.shards(len(plan.shards))
     record = {"command": command, "notes": plan.notes}
     growth = None if out is None else Growth.of(out, plan.identity(), partial(_hash_of_first, plan), grow=grow)
@@ -47,15 +51,12 @@ def carry_out(
     run = None
     with opened as writer:
         if writer.is_finished:
-            if PROMPTS in writer.lost:
-                writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(plan.prompts, plan.facts.keeps_text))
-            run = writer.run()
+            run = _finished_run(writer, plan)
         else:
             stored = (
                 None if growth is None else EarlierResults(growth, plan.facts, plan.prompts, plan.measures, plan.seed)
             )
-            writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(plan.prompts, plan.facts.keeps_text))
-            missing = [index for index in writer.missing if index in mine]
+            missing = [index for index in _begun(writer, plan) if index in mine]
             Computation(plan, stored).compute(missing, writer.write, progress)
             if part is None:
                 run = writer.finish(derive(plan, writer.merged()))
@@ -64,6 +65,62 @@ def carry_out(
         return run
     assert out is not None
     return open_run(out, partial=part is not None)
+
+
+def _carry_out_on_ranks(
+    plan: SurveyPlan, out: Path | None, command: str | None, progress: bool, part: Part | None
+) -> Run:
+    """Carry a plan out on all ranks of a split model: all compute every shard, and the first one writes.
+
+    Returns:
+        The run, on all ranks.
+    """
+    require_same("prompts or options", plan.identity())
+    with ExitStack() as stack:
+        writer: RunWriter | None = None
+        if is_first():
+            opened = RunWriter.open(out, plan.identity(), {"command": command, "notes": plan.notes})
+            writer = stack.enter_context(opened)
+        if of_first(lambda: _require_writer(writer).is_finished):
+            return of_first(lambda: _finished_run(_require_writer(writer), plan))
+        mine = range(len(plan.shards)) if part is None else part.shards(len(plan.shards))
+        missing = of_first(lambda: [index for index in _begun(_require_writer(writer), plan) if index in mine])
+        Computation(plan).compute(missing, _nothing if writer is None else writer.write, progress)
+        if part is not None:
+            return of_first(lambda: open_run(_require_folder(out), partial=True))
+        merged = of_first(lambda: _require_writer(writer).merged())
+        # what is derived may need weights, of which each rank has a part
+        results = derive(plan, merged)
+        return of_first(lambda: _require_writer(writer).finish(results))
+
+
+def _require_writer(writer: RunWriter | None) -> RunWriter:
+    assert writer is not None, "rank 0 alone reads and writes a run"
+    return writer
+
+
+def _require_folder(out: Path | None) -> Path:
+    assert out is not None, "a part has a folder"
+    return out
+
+
+def _nothing(index: int, results: Datasets) -> None:
+    """Let go of results that another rank writes."""
+
+
+def _begun(writer: RunWriter, plan: SurveyPlan) -> list[int]:
+    """Store the prompts of a run that begins or goes on; return which shards are to be computed."""
+    writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(plan.prompts, plan.facts.keeps_text))
+    if writer.missing:
+        writer.note_ranks(plan.model.ranks)
+    return writer.missing
+
+
+def _finished_run(writer: RunWriter, plan: SurveyPlan) -> Run:
+    """Return a run that is finished, with its prompts stored again where their file was removed."""
+    if PROMPTS in writer.lost:
+        writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(plan.prompts, plan.facts.keeps_text))
+    return writer.run()
 
 
 def _hash_of_first(plan: SurveyPlan, count: int) -> str:

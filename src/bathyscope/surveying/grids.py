@@ -16,10 +16,11 @@ import xarray as xr
 from bathyscope.core.calls import checked
 from bathyscope.core.paths import require_writable
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
-from bathyscope.core.result import rows_of
+from bathyscope.core.result import TabledResult
 from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
+from bathyscope.model.options import require_one_process
 from bathyscope.options import items_of
 from bathyscope.prompts.source import label_of
 from bathyscope.runs.folder import folder_path, refuse_holder, require_own_folder
@@ -66,7 +67,7 @@ class GridCell:
 
 
 @dataclass(frozen=True, repr=False)
-class Grid:
+class Grid(TabledResult):
     """The state of every survey of a grid, in the order of the file."""
 
     cells: tuple[GridCell, ...]
@@ -101,10 +102,6 @@ class Grid:
     def to_dataframe(self) -> pd.DataFrame:
         """Return the table."""
         return self.table
-
-    def record(self) -> list[dict[str, Any]]:
-        """Return the rows of the table."""
-        return rows_of(self.table)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -290,6 +287,7 @@ def _cell(entries: Sequence[Mapping[str, Any]], common: Mapping[str, Any], out: 
 
 
 def _require_known(name: str, arguments: Mapping[str, Any]) -> None:
+    require_one_process(arguments, "grid")
     argument_names = {"model", *_LOADING, *_SURVEYING}
     options = {key: value for key, value in arguments.items() if key not in argument_names}
     allowed = set(MEASURES)

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
-from bathyscope.core.common_options import Chat, Preset, Revision, TrustRemoteCode
+from bathyscope.core.common_options import (
+    AddSpecialTokens,
+    BeyondContext,
+    Chat,
+    Preset,
+    ReadingOptions,
+    Revision,
+    TrustRemoteCode,
+)
 from bathyscope.core.conditions import Excludes, Needs
 from bathyscope.core.descriptions import Unset
 from bathyscope.measures.registry import DEFAULT, MEASURES
@@ -26,6 +34,7 @@ _EXPORT_FIRST: Final = (
 _OF_AN_ENGINE: Final = Needs("engine", "is of an engine", "ray")
 _GROWS: Final = Needs("out", "lets a run in a folder grow", "runs/x")
 _WHOLE: Final = Excludes("part", "do not go together, since this needs a whole run", "join all parts first")
+_OF_TEXTS: Final = Excludes("tokens", "do not go together, since only texts are written so")
 _ALONE: Final = Excludes("engine", "do not go together, since this process alone computes such a run")
 
 
@@ -67,13 +76,6 @@ class SurveyOptions:
             machine alone.
         worker_timeout: seconds after which a worker that loads the model or computes a shard counts as hanging, and is
             replaced.
-        beyond_context: prompts longer than the context that the model declares: True = run them where positions are not
-            looked up in a table, False = refuse them; None = run those of data sets, with a warning, and refuse those
-            given one by one.
-        add_special_tokens: put the tokenizer's own special tokens (BOS) around texts, and BOS before windows of a text
-            file; False = take texts as they stand.
-        chat: write texts as the user's turn in the tokenizer's chat template, and answers as the assistant's; without
-            an answer the assistant's turn is begun. Token ids stay as they are.
         keep_text: store the text of every token with the run; token ids are always stored.
     """
 
@@ -105,9 +107,42 @@ class SurveyOptions:
     workers: Annotated[int | None, Range(1), _OF_AN_ENGINE] = None
     address: Annotated[str | None, _OF_AN_ENGINE] = None
     worker_timeout: Annotated[float | None, Range(1, none="3600"), _OF_AN_ENGINE] = None
-    beyond_context: bool | None = None
-    add_special_tokens: bool = True
-    chat: bool = False
+    beyond_context: BeyondContext = None
+    add_special_tokens: AddSpecialTokens = True
+    chat: Chat = False
+    keep_text: bool = True
+
+
+@dataclass(frozen=True)
+class StatesOptions:
+    """Options of ``survey_states``.
+
+    Args:
+        states: folder of hidden states that vLLM, speculators or your own code has stored, in place of running a model.
+        head: folder or hub name of the model that was served; only its configuration, final norm and unembedding are
+            read.
+        boundaries: layer ids that the states are of, ascending: 0 is the embedding, and the number of blocks stands
+            behind the last one, in front of the final norm. None = as ``states.json`` says, or all where all are there.
+        dtype: of the head, and of the states when they are read; None = the states' own.
+        out: folder of the run; an interrupted run there is resumed.
+        seed: of what is sampled, and of resampling.
+        batch_tokens: tokens of prompts in one shard, the unit that is stored when a run is interrupted.
+        keep_text: store the text of every token with the run; token ids are always stored.
+    """
+
+    states: str | None = None
+    head: Annotated[str | None, Needs("states", "reads stored states", "hidden_states/")] = None
+    boundaries: Annotated[tuple[int, ...] | None, Needs("states", "are those of stored states", "hidden_states/")] = (
+        None
+    )
+    prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
+    measures: Annotated[tuple[str, ...] | None, Repeatable()] = field(default=None, metadata=_MEASURES)
+    out: Annotated[str | None, Unset("in memory alone", shell="runs/HEAD-STATES")] = None
+    seed: int | None = None
+    dtype: str | None = None
+    revision: Revision = None
+    trust_remote_code: TrustRemoteCode = False
+    batch_tokens: Annotated[int, Range(1, none="4096")] | None = None
     keep_text: bool = True
 
 
@@ -129,7 +164,9 @@ class EstimateOptions:
         int | None, Range(1, 1_000_000_000, none="10"), Needs("tokens", "is for prompts of a length", 200)
     ] = None
     preset: Preset = None
-    chat: Annotated[Chat, Excludes("tokens", "do not go together, since only texts are written so")] = False
+    beyond_context: Annotated[BeyondContext, _OF_TEXTS] = None
+    add_special_tokens: Annotated[AddSpecialTokens, _OF_TEXTS] = True
+    chat: Annotated[Chat, _OF_TEXTS] = False
     dtype: str | None = None
     device: str | None = None
     revision: Revision = None
@@ -137,7 +174,7 @@ class EstimateOptions:
 
 
 @dataclass(frozen=True)
-class CourseOptions:
+class CourseOptions(ReadingOptions):
     """Options of ``course``.
 
     Args:

@@ -20,9 +20,9 @@ from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.anatomy.streams import FoldedStreams, find_streams, first_state
-from bathyscope.model.classes import class_for
 from bathyscope.model.gguf import is_gguf, open_gguf
-from bathyscope.model.load_errors import joined, of_other_inputs
+from bathyscope.model.outlines import build_outline
+from bathyscope.model.packed.registry import packing_of
 from bathyscope.model.placement import blocks_of
 
 
@@ -31,33 +31,20 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
     config = load_config(name, revision, trust_remote_code)
     text = config.get_text_config()
     declared = getattr(text, "dtype", None) or getattr(config, "dtype", None)
+    # weights in few bits are unpacked to float32, whatever they had been before
+    if packing_of(config) is not None:
+        declared = None
     weight_dtype = as_dtype(dtype or declared or torch.float32)
-    try:
-        with torch.device("meta"):
-            hf = class_for(config).from_config(config, dtype=weight_dtype, trust_remote_code=trust_remote_code)
-    # a class of models may raise anything on what a configuration says
-    except Exception as error:
-        reason = joined(str(error))
-        built = f"{name} is no causal language model that can be built: {reason}"
-        raise ModelError(of_other_inputs(name, error) or built) from error
-    _leave_memory(hf)
+    hf = build_outline(name, config, weight_dtype, trust_remote_code)
     family = family_for(config.model_type) or family_for(text.model_type)
     refusal = "" if family is None else family.refusal(text)
     if family is not None and refusal:
         raise ModelError(f"{family.name} models cannot be measured: {refusal}")
-    anatomy = _anatomy(name, hf.eval(), family)
+    anatomy = _anatomy(name, hf, family)
     limit = tolerance(weight_dtype)
     checks = Checks(0.0, 0.0, (0.0,) * anatomy.n_blocks, {1: 0.0}, limit)
     gguf = open_gguf(name) if is_gguf(name) else None
     return Model(name, revision, anatomy, checks, weight_hash="", trust_remote_code=trust_remote_code, gguf=gguf)
-
-
-def _leave_memory(hf: nn.Module) -> None:
-    """Put weights on the meta device that were built in memory all the same, as legacy constructors do (XLNet)."""
-    for module in hf.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None and parameter.device.type != "meta":
-                module._parameters[name] = nn.Parameter(parameter.to("meta"), requires_grad=False)
 
 
 def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:

@@ -16,6 +16,7 @@ from bathyscope.model.identity import identity_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.spec import SourceSpec
 from bathyscope.runs.difference import withheld
+from bathyscope.runs.manifest import RANKS
 from bathyscope.runs.paired import CONTROL
 from bathyscope.surveying.advancing import Weights
 from bathyscope.surveying.cutting import SHARD_SECONDS, Pace, Shards
@@ -24,8 +25,8 @@ from bathyscope.surveying.sharding import Unit, batch_room, convoy_seconds, conv
 from bathyscope.surveying.work import PromptWork, WorkCounter
 from bathyscope.wavefront.batch import plan_batches
 
-_LATER_OPTIONS = ("read_tokens", "output_reductions")
-"""Options of measures that earlier runs do not have; None = what was done then."""
+_LATER_OPTIONS = ("read_tokens", "output_reductions", "erasure.positions", "patching.positions")
+"""Options that earlier runs do not have, of any measure or of one; None = what was done then."""
 
 
 def _as_written(value: Any) -> Any:
@@ -86,6 +87,8 @@ class SurveyPlan:
             CONTROL: self.control,
             "memory": self.memory,
             "call_tokens": self.call_tokens,
+            **({RANKS: [self.model.ranks]} if self.model.ranks > 1 else {}),
+            "states": None if self.model.states is None else self.model.states.record(),
             # what loading warned of, which nobody who opens the run later has seen
             "warnings": list(self.model.warnings),
         }
@@ -119,12 +122,15 @@ class SurveyPlan:
             "schedule": model.schedule,
             "loops": None if self.model.anatomy.cycle is None else list(self.model.anatomy.cycle.blocks),
             "gguf": None if self.model.gguf is None else self.model.gguf.identity(),
+            "states": None if self.model.states is None else self.model.states.identity(),
+            "packing": self.model.packing,
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:
         options: dict[str, Any] = json.loads(json.dumps(self._option_values(measure), default=_as_written))
         # so that runs from before there were these options are resumed
-        options = {name: value for name, value in options.items() if value is not None or name not in _LATER_OPTIONS}
+        later = {name for name in options if not {name, f"{measure.name}.{name}"}.isdisjoint(_LATER_OPTIONS)}
+        options = {name: value for name, value in options.items() if value is not None or name not in later}
         # "class" is a name that no option can have
         if measure.name not in MEASURES:
             options["class"] = f"{type(measure).__module__}:{type(measure).__qualname__}"

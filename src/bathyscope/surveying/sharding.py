@@ -9,6 +9,7 @@ from bathyscope.errors import ModelError
 from bathyscope.measures.base import ModelFacts
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import free_bytes, tokens_that_fit
+from bathyscope.model.ranks import agreed
 from bathyscope.wavefront.calls import default_tokens
 from bathyscope.wavefront.places import is_accelerator
 
@@ -45,7 +46,7 @@ def call_size(
     Raises:
         ModelError: the rows alone take more than ``memory``.
     """
-    free = free_bytes(device) if memory is None and is_accelerator(device) else None
+    free = agreed(free_bytes(device)) if memory is None and is_accelerator(device) else None
     budget = memory if free is None else free - coming
     if budget is None:
         return None

@@ -99,6 +99,8 @@ def weight_flops(anatomy: Anatomy) -> float:
 
 def attention_flops(anatomy: Anatomy, tokens: int) -> float:
     """Count the operations of one token's attention in all blocks, to half of the tokens on average."""
+    if anatomy.is_stored:
+        return 0.0
     queries = [width for width, _ in _head_widths(anatomy)]
     return 2.0 * tokens * sum(queries) / len(queries) * anatomy.n_blocks
 

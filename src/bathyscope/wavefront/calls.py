@@ -14,6 +14,7 @@ from torch import Tensor
 from bathyscope.errors import is_out_of_memory, warn
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import cached_tokens, control_rides, out_of_memory
+from bathyscope.model.ranks import size
 from bathyscope.wavefront.places import is_accelerator
 
 
@@ -121,7 +122,8 @@ def while_memory_lasts() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not is_out_of_memory(error):
+        # one rank in smaller pieces would make other collectives than those that the others wait in
+        if not is_out_of_memory(error) or size() > 1:
             raise
 
 

@@ -87,7 +87,8 @@ class Wavefront:
         with evaluating(self.anatomy.model):
             passes = [_BatchPass(self, batch, probes) for batch, probes in convoy]
             sweeps = max(batch_pass.sweeps for batch_pass in passes)
-            n_blocks = self.anatomy.n_blocks
+            # of stored states, which have no blocks, one for every two neighbouring boundaries
+            n_blocks = len(self.anatomy.blocks)
             # Rows that go back to earlier blocks run inside a visit; a streamed model must still hold those blocks.
             with keeping(self.anatomy.blocks[0], max(batch_pass.window for batch_pass in passes)):
                 for visit in range(n_blocks * sweeps):
@@ -156,7 +157,7 @@ class _BatchPass:
         if sweep == 0:
             for probe in self._probes:
                 probe.block_done(index)
-        if index == self._wave.anatomy.n_blocks - 1:
+        if index == len(self._wave.anatomy.blocks) - 1:
             self._land(first=sweep == 0)
 
     def _advance(self, block: nn.Module, index: int) -> Iterator[BaselineView | RowsView | RowPartsView]:

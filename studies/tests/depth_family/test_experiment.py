@@ -118,7 +118,7 @@ def test_trends_are_over_the_series_that_has_several_depths(found: xr.Dataset) -
 
 def test_two_members_are_trained_surveyed_and_told(recipes: dict[str, str], data_root: Path, tmp_path: Path) -> None:
     """What stands for the six members below, which are for ``make test-thorough``."""
-    options = DepthFamily(recipes=(recipes["two"], recipes["four"]), prompts=PROMPTS, resamples=10)
+    options = DepthFamily(recipes=(recipes["two"], recipes["four"]), prompts=PROMPTS, resamples=20)
     found = depth_family(options, tmp_path, data_root, device="cpu", progress=False)
     names = ["two-seed-0", "four-seed-0"]
     assert list(found.member.values) == names

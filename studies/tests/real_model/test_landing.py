@@ -44,13 +44,13 @@ def test_the_landing_page_has_the_model_next_to_its_controls() -> None:
         "untrained_0": {"drop": dropped([2.0] * 10, 0.25)},
         "untrained_1": {"drop": dropped([4.0, *[2.0] * 9], 0.5)},
     }
-    lines = landing_markdown(stored).splitlines()
+    lines = landing_markdown({"smollm2": stored}).splitlines()
     assert len(lines) == 2 + len(ROWS)
-    cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:4]] for line in lines}
+    cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:6]] for line in lines}
     agreement, first = cells[ROWS["drop_middle"]], cells[ROWS["drop_first"]]
-    assert (agreement[0][:4], agreement[1]) == ("0.75", "0.25 to 0.50")
+    assert (agreement[0][:4], *agreement[1:]) == ("0.75", "0.25 to 0.50", "–", "–")
     assert (first[0][:4], first[1]) == ("3.00", "1.00 to 2.00")
-    assert cells[ROWS["mlp_grows"]] == ["–", "–"]
+    assert cells[ROWS["mlp_grows"]] == ["–"] * 4
 
 
 def test_the_table_of_peers_says_values_gap_and_time(tmp_path: Path) -> None:

@@ -10,17 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
-from support import zoo
+from support import gguf_gemma3, naive, zoo
 from support.piece_tokenizer import CONTEXT, piece_tokenizer, split_words
 from support.piece_tokenizer import WHOLES as WHOLE_WORDS
 from support.word_tokenizer import word_tokenizer
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import Gemma3ForCausalLM, PreTrainedTokenizerFast
 
 import bathyscope
 from bathyscope import Model, load
+from bathyscope.extend.prompts import tokenized
 from studies.real_model import computed, measuring
-from studies.real_model.jobs import JOBS, job
+from studies.real_model.jobs import JOBS, Job, job
 from studies.real_model.measuring import is_measured, measure
+from studies.real_model.models import GEMMA3, REAL_MODELS, RealModel
 from studies.real_model.quantities import read
 from studies.real_model.sources import (
     CAPITALS,
@@ -234,12 +239,14 @@ def test_a_job_is_measured_again_only_on_more_prompts(
 ) -> None:
     chosen = job("two_hop")
     assert chosen is not None
-    chosen = replace(chosen, prompts=(2, 1), models=("smollm2", "untrained_0"))
-    monkeypatch.setattr(measuring, "control", lambda name, folder: model)
+    chosen = replace(chosen, prompts=(2, 1), controls=("untrained_0",))
+    loaded: list[str] = []
+    monkeypatch.setattr(measuring, "control", lambda name, folder: (loaded.append(name), model)[1])
     lines: list[str] = []
     for _ in range(2):
         measure(tmp_path / "model", data, tmp_path / "results", [chosen], lines.append)
     assert lines == ["two_hop: smollm2", "two_hop: untrained_0"]
+    assert loaded == ["smollm2", "untrained_0"]
     file = tmp_path / "results/two_hop__smollm2.nc"
     assert is_measured(file, 2)
     assert not is_measured(file, 3)
@@ -252,7 +259,79 @@ def test_a_job_is_measured_again_only_on_more_prompts(
     assert not list((tmp_path / "results").glob("*.partial"))
 
 
+def test_each_model_is_loaded_once_and_measured_before_its_controls(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading a quarter of a billion parameters takes as long as a cheap job; controls of Gemma 3 take all prompts."""
+    counts: list[tuple[str, str, int]] = []
+
+    def measure_job(job: Job, name: str, model: Model, data: Path, real: RealModel) -> xr.Dataset:
+        counts.append((job.name, name, job.count(real, name)))
+        return xr.Dataset(attrs={"requested": job.count(real, name)})
+
+    loaded: list[str] = []
+    monkeypatch.setattr(measuring, "control", lambda name, folder: (loaded.append(name), model)[1])
+    monkeypatch.setattr(measuring, "measure_job", measure_job)
+    jobs = [replace(JOBS[0], name=name, controls=("untrained_0",)) for name in ("wic", "other")]
+    measure(tmp_path / "model", tmp_path, tmp_path / "results", jobs, real=GEMMA3)
+    assert loaded == ["gemma3", "untrained_0"]
+    assert counts == [
+        ("wic", "gemma3", 200),
+        ("other", "gemma3", 12),
+        ("wic", "untrained_0", 200),
+        ("other", "untrained_0", 12),
+    ]
+
+
+def test_shuffled_blocks_take_their_windows_and_rotary_bases_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks 3, 5, 4, 1 and 2 run behind block 0, of which block 5 alone attends to everything."""
+    torch.manual_seed(0)
+    hf = Gemma3ForCausalLM(gguf_gemma3.config(initializer_range=0.2)).eval()
+    hf.save_pretrained(tmp_path)
+    monkeypatch.setattr(measuring, "_tokenizer", lambda folder: None)
+    shuffled = measuring.control("shuffled", tmp_path).hf
+    ids = list(range(3, 3 + 3 * gguf_gemma3.WINDOW))
+    expected, _ = naive.run_schedule(hf, naive.blocks_of(hf), ids, [0, 3, 5, 4, 1, 2, 6])
+    assert naive.logits(shuffled, ids) == pytest.approx(expected, abs=1e-4)
+    assert (naive.logits(hf, ids) - expected).abs().max() > 0.01
+
+
+def test_the_digits_of_both_numbers_are_found_in_the_tokens(data: Path) -> None:
+    """One token a letter: the digits before the sign of equality, and not those of the answer."""
+    characters = [chr(code) for code in range(32, 127)]
+    backend = Tokenizer(models.WordLevel({letter: number for number, letter in enumerate(characters)}, unk_token=" "))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    backend.decoder = decoders.Fuse()
+    letters = load(zoo.entry("llama").build(), tokenizer=PreTrainedTokenizerFast(tokenizer_object=backend))
+    stored = computed.erased_sums(letters, data, 2)
+    prompts = tokenized(letters, "addition:2?digits=3")
+    for row, prompt in zip(stored["erasure.is_operand"].values, prompts, strict=True):
+        assert row.sum() == 6
+        question = letters.tokenizer.decode(prompt.ids).partition("=")[0]
+        assert np.flatnonzero(row).tolist() == [place for place, letter in enumerate(question) if letter.isdigit()]
+
+
+def test_the_effect_of_operands_is_that_of_the_tokens_that_are_marked() -> None:
+    """Tokens 1 and 2 are operands: 4 at first, 1 in the last third; token 3 is none, and tokens 6 to 8 are not."""
+    effect = np.zeros((2, 12, 16))
+    effect[:, :8, 1], effect[:, 8:, 2], effect[:, :, 3], effect[:, :, 6] = 4.0, 1.0, 9.0, 9.0
+    is_operand = np.zeros((2, 16), np.int8)
+    is_operand[:, 1:3] = 1
+    maps = xr.Dataset(
+        {
+            "erasure.effect": (("prompt", "boundary", "token"), effect),
+            "erasure.is_operand": (("prompt", "token"), is_operand),
+            "n_tokens": (("prompt",), np.full(2, 16)),
+        },
+        attrs={"blocks": 11},
+    )
+    assert read("erasure_operands", {"erasure": maps}).value == pytest.approx(0.25)
+
+
 def test_every_job_has_something_to_measure() -> None:
     assert len({chosen.name for chosen in JOBS}) == len(JOBS)
-    assert all(chosen.count("smollm2") > 0 for chosen in JOBS)
-    assert all(chosen.count(name) > 0 for chosen in JOBS for name in chosen.models)
+    assert all(
+        chosen.count(real, name) > 0 for real in REAL_MODELS.values() for chosen in JOBS for name in chosen.names(real)
+    )

@@ -10,8 +10,11 @@ import xarray as xr
 
 from bathyscope.errors import OptionError
 from studies.real_model.claims import CLAIMS, Claim
-from studies.real_model.jobs import JOBS, job
-from studies.real_model.page import BEGIN, END, decision, load_results, markdown, with_results
+from studies.real_model.figure import draw
+from studies.real_model.jobs import JOBS, UNTRAINED, job
+from studies.real_model.judged import decision, rows_of, untrained_passes
+from studies.real_model.models import GEMMA3, SMOLLM2
+from studies.real_model.page import BEGIN, END, load_results, markdown, with_results
 from studies.real_model.quantities import read
 from studies.real_model.reading import QUANTITIES, Reading, decide
 
@@ -111,16 +114,89 @@ def test_the_page_says_what_is_not_measured(tmp_path: Path) -> None:
     for model in ("smollm2", "untrained_0"):
         stream().to_netcdf(tmp_path / f"stream__{model}.nc", engine="h5netcdf")
     (tmp_path / "stream__shuffled.partial").write_bytes(b"half")
-    text = markdown(load_results(tmp_path))
+    text = markdown({"smollm2": load_results(tmp_path)})
     rows = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ")}
     middle = next(line for name, line in rows.items() if "most predictions stay" in name)
-    assert middle.endswith("| – | – | – | **not measured yet** |")
+    assert middle.endswith("| – | – | – | – | **not measured yet** |")
     first = next(line for name, line in rows.items() if "appear in the second half only" in name)
-    assert first.endswith("| at most 0.2 | 0.10 (0.10 to 0.10) | 0.10 | – | **holds** |")
+    assert first.endswith("| SmolLM2 | at most 0.2 | 0.10 (0.10 to 0.10) | 0.10 | all of 1 | – | **holds** |")
     assert "| `drop` | WikiText-2, windows of 160 letters | not measured yet |" in text
     assert "| `stream` | GSM8K, first of test, with rationale and answer | smollm2, untrained_0 | 6, 6 |" in text
     measured = [claim for claim in CLAIMS if set(claim.job.split(" and ")) == {"stream"}]
     assert f"and {len(CLAIMS) - len(measured)} are not measured yet." in text
+
+
+def test_untrained_models_pass_all_some_or_none() -> None:
+    """Between 1 and 2, both included; a number that is undefined meets nothing."""
+    assert untrained_passes(CLAIM, [1.0, 1.5, 2.0]) == "all"
+    assert untrained_passes(CLAIM, [1.0, 2.5, 1.5]) == "some"
+    assert untrained_passes(CLAIM, [1.5, np.nan, 1.5]) == "some"
+    assert untrained_passes(CLAIM, [0.5, 2.5, np.nan]) == "none"
+    assert untrained_passes(CLAIM, [np.nan] * 3) == "undefined"
+    assert untrained_passes(CLAIM, []) == "–"
+    assert untrained_passes(CLAIM, [1.5]) == "all of 1"
+    assert untrained_passes(CLAIM, [2.5, 0.5]) == "none of 2"
+
+
+def test_each_model_is_judged_by_its_own_bounds_next_to_its_own_controls() -> None:
+    """The stand-ins of SmolLM2 hold what those of Gemma 3 do not, and one untrained model is like its neighbour."""
+    late = stream()
+    late["lens.overlap"] = late["lens.overlap"] + 0.3
+    stored = {
+        "smollm2": {"smollm2": {"stream": stream()}, **{name: {"stream": late} for name in UNTRAINED}},
+        "gemma3": {
+            "gemma3": {"stream": late},
+            **{name: {"stream": late} for name in UNTRAINED},
+            "untrained_1": {"stream": stream()},
+        },
+    }
+    lines = markdown(stored).splitlines()
+    place = next(number for number, line in enumerate(lines) if "appear in the second half only" in line)
+    assert lines[place].endswith("| SmolLM2 | at most 0.2 | 0.10 (0.10 to 0.10) | 0.40 | none | – | **holds** |")
+    assert lines[place + 1] == (
+        "|  |  | Gemma 3 | at most 0.2 | 0.40 (0.40 to 0.40) | 0.10 to 0.40 | some | – | **does not hold** |"
+    )
+    assert lines[0].startswith("**SmolLM2.** Of 36 claims ")
+    assert lines[2].startswith("**Gemma 3.** Of 36 claims ")
+    counts = {
+        real.key: [row.passes for row in rows_of(real, stored[real.key]) if row.decision == "holds"]
+        for real in (SMOLLM2, GEMMA3)
+    }
+    for line, passes in zip((lines[0], lines[2]), counts.values(), strict=True):
+        met = [passes.count(words) for words in ("all", "some", "none")]
+        assert f" {met[0]} are met by all three untrained models too and say nothing of training" in line
+        assert f" {met[1]} by some, {met[2]} by none; " in line
+    assert counts["smollm2"] != counts["gemma3"]
+    # of the claims of H alone: both decide the criteria alike, and the overlap of the second is met at once
+    paper = next(line for line in lines if line.startswith("| H | "))
+    words = [
+        tuple(row.decision for row in pair)
+        for pair in zip(rows_of(SMOLLM2, stored["smollm2"]), rows_of(GEMMA3, stored["gemma3"]), strict=True)
+        if pair[0].claim.paper == "hu2025"
+    ]
+    alone = words.count(("holds", "does not hold"))
+    assert alone > 0
+    assert paper.split(" | ")[2] == str(alone)
+    assert sum(int(cell.strip(" |")) for cell in paper.split(" | ")[1:]) == len(words)
+
+
+def test_margins_in_blocks_are_judged_by_the_share_of_the_depth() -> None:
+    rows = {real.key: {row.claim.key: row.claim.bound for row in rows_of(real, {})} for real in (SMOLLM2, GEMMA3)}
+    assert rows["smollm2"]["hops_mquake"] == "-0.75 to 0.75"
+    assert rows["gemma3"]["hops_mquake"] == "-0.45 to 0.45"
+    assert rows["gemma3"]["drop_middle"] == rows["smollm2"]["drop_middle"] == "at least 0.72"
+
+
+def test_a_massive_activation_is_named_where_there_is_one() -> None:
+    """The largest value grows by a tenth a block, and twentyfold at block 3 of one model."""
+    grown = stream()
+    grown["residual.largest"] = grown["residual.largest"] * 0 + 1.1 ** np.arange(BLOCKS + 1)
+    sudden = grown.copy()
+    sudden["residual.largest"] = grown["residual.largest"] * np.where(np.arange(BLOCKS + 1) > 3, 20.0, 1.0)
+    text = markdown({"smollm2": {"smollm2": {"stream": sudden}}, "gemma3": {"gemma3": {"stream": grown}}})
+    assert "Block 3 writes a massive activation: on GSM8K" in text
+    assert text.count("writes a massive activation") == 1
+    assert "grows over many blocks, from 1 to 3 at boundary 10, and is 3 at the end." in text
 
 
 def test_the_page_is_rewritten_between_its_marks() -> None:
@@ -157,3 +233,16 @@ def test_slopes_and_shares_are_those_of_known_numbers() -> None:
         attrs={"blocks": 11},
     )
     assert read("erasure_operands", {"erasure": maps}).value == pytest.approx(0.25)
+
+
+def test_ticks_of_a_figure_are_plain_numbers_and_whole_blocks() -> None:
+    """Between powers of ten a logarithmic axis would write formulas, which pictures here show as they are."""
+    figure = draw({"gemma3": {"stream": stream()}}, GEMMA3)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        labels = [text.get_text() for axis in (axes.xaxis, axes.yaxis) for text in axis.get_ticklabels(which="both")]
+        assert not [label for label in labels if "$" in label]
+        assert all(
+            float(text.get_text().replace("\N{MINUS SIGN}", "-")).is_integer() for text in axes.get_xticklabels()
+        )
+    assert figure.axes[0].get_legend().get_texts()[0].get_text() == "Gemma 3"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bathyscope.extend import bundled_model
-from studies.real_model.profile import NAME, draw_profile, survey_profile
+from studies.real_model.models import SMOLLM2
+from studies.real_model.profile import draw_profile, survey_profile
 
 
 @pytest.mark.thorough
@@ -17,7 +18,7 @@ def test_the_profile_shows_the_model_beside_its_controls(tmp_path: Path) -> None
     assert list(run.controls) == ["untrained-0", "untrained-1"]
     draw_profile(run, tmp_path / "profile.svg")
     picture = (tmp_path / "profile.svg").read_text(encoding="utf-8")
-    assert NAME in picture
+    assert SMOLLM2.origin in picture
     assert "grey: 2 untrained, the same prompts" in picture
     assert "untrained: half final from" in picture
     assert "prefers-color-scheme:dark" in picture

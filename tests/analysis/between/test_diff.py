@@ -285,6 +285,19 @@ def test_no_block_is_named_for_its_change_where_weights_are_equal() -> None:
     assert result.record()["small_change_large_effect"] == []
 
 
+def test_tables_of_equal_numbers_in_two_precisions_do_not_differ() -> None:
+    hf = copy.deepcopy(zoo.build("llama")).eval()
+    wide = copy.deepcopy(hf).double()
+    assert torch.equal(hf.model.rotary_emb.inv_freq.double(), wide.model.rotary_emb.inv_freq)
+    assert parted(hf, wide).text.endswith("all weights are equal, and the precision differs.")
+    wide.model.rotary_emb.inv_freq[1] *= 1 + 1e-9
+    assert "all weights are equal, and model.rotary_emb.inv_freq and the precision differ." in parted(hf, wide).text
+    # in one precision the dtype of a table alone changes what is computed
+    other = copy.deepcopy(hf)
+    other.model.rotary_emb.inv_freq = other.model.rotary_emb.inv_freq.double()
+    assert "all weights are equal, and model.rotary_emb.inv_freq differs." in parted(hf, other).text
+
+
 def test_embeddings_that_differ_are_named_and_no_block_is() -> None:
     hf = zoo.build("llama").eval()
     other = copy.deepcopy(hf)

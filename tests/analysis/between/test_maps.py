@@ -341,7 +341,7 @@ def test_few_tokens_are_refused_and_not_many_are_warned_of() -> None:
         ({"memory": 0}, OptionError, "memory=0.0 is out of range; allowed: above 0."),
         ({"sources_per_pass": 5}, OptionError, "sources_per_pass=5 is out of range; allowed: 1 to 4"),
         ({"level": 1.0}, OptionError, "level=1.0 is out of range; allowed: 0.01 to 0.9999"),
-        ({"resamples": 0}, OptionError, "resamples=0 is out of range; allowed: 1 to"),
+        ({"resamples": 0}, OptionError, "resamples=0 is out of range; allowed: 20 to"),
         ({"memory": "4"}, OptionError, "memory takes a number; '4' given."),
         ({"ridge": "1"}, OptionError, "ridge takes a number; '1' given."),
         ({"seed": 1.5}, OptionError, "seed takes a whole number; 1.5 given."),

@@ -13,9 +13,10 @@ from statsmodels.stats.multitest import multipletests
 from support.compared import a_run, without
 
 import bathyscope
+from bathyscope.analysis.depths.draws import draw_as_one
 from bathyscope.analysis.depths.side import sides_of
+from bathyscope.analysis.depths.tables import difference_table, no_difference
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.pages.comparison.table import difference_rows, no_difference
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference, two_sample_difference
 from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
@@ -131,7 +132,7 @@ def test_a_missing_crossing_is_explained() -> None:
     assert found["reason"].sel(estimator="settle").item() == ""
     single = bathyscope.compare([a_run(prompts=1), a_run(prompts=1, model="own/b")], resamples=50).data
     assert (single["reason"].sel(estimator="settle").item()) == (
-        "an interval needs at least two prompts with values on each side"
+        "an interval needs at least two different prompts with values on each side"
     )
     assert single["difference"].sel(estimator="settle").item() == 0
 
@@ -203,7 +204,7 @@ def test_clusters_that_read_alike_are_the_same_whatever_they_are_written_as() ->
 def test_other_prompts_of_the_same_clusters_are_drawn_together() -> None:
     """Two samples of the same three books, and of other books."""
     one, two = booked("own/one"), booked("own/two", seed=1, dataset="b.jsonl")
-    readings = [side.readings()["settle"] for side in sides_of([one, two], "book")]
+    readings = [side.readings()["settle"] for side in draw_as_one(sides_of([one, two]), "book")]
     apart = dataclasses.replace(readings[1], cluster=readings[1].cluster + 10)
     found, alone = (
         bathyscope.compare([one, other], cluster="book", estimators=["settle"], resamples=200).data
@@ -281,7 +282,7 @@ def test_options_that_no_runs_could_have_are_refused_before_runs_are_opened(opti
 
 def test_the_same_prompts_need_the_same_clusters() -> None:
     with pytest.raises(OptionError, match=r"put them into different clusters \(2 of 9, the first of them '7'\)"):
-        bathyscope.compare([booked("own/one"), booked("own/two", [*BOOKS[:7], "a", "d"])], cluster="book", resamples=9)
+        bathyscope.compare([booked("own/one"), booked("own/two", [*BOOKS[:7], "a", "d"])], cluster="book", resamples=20)
     level = {"level": [1] * 5 + [2] * 4, "book": ["a", "a", "b", "b", "b", "c", "c", "d", "e"]}
     with pytest.raises(OptionError, match="level 1 has prompts of 2 book, and 3 at least are needed"):
         bathyscope.compare([a_run(prompts=9, labels=level)], question="difficulty", cluster="book")
@@ -303,10 +304,10 @@ def test_no_difference_can_be_found() -> None:
     (said,), (other,) = no_difference(found, 0), no_difference(found, 1)
     assert said.startswith("No difference larger than 1 block: KL, interpolated (p = ")
     assert other == "No estimator rules out a difference larger than 1 block."
-    assert difference_rows(found, 0)[0][7:9] == ["Holm", "p none"]
+    assert difference_table(found, 0).headings[7:9] == ["Holm", "p none"]
     plain = bathyscope.compare([ONE, near], resamples=50)
     assert "p_equivalence" not in plain.data
-    assert "p none" not in difference_rows(plain, 0)[0]
+    assert "p none" not in difference_table(plain, 0).headings
     assert no_difference(plain, 0) == []
 
 

@@ -222,7 +222,7 @@ def test_a_run_of_depth_scores_alone_is_enough(surveyed: Run) -> None:
         ),
         (RUN, {"estimators": []}, "No estimator was chosen; give at least one of: cosine"),
         (RUN, {"permutations": 0}, "permutations=0 is out of range; allowed: 1 to 10000000."),
-        (RUN, {"resamples": 0}, "resamples=0 is out of range; allowed: 1 to 10000000."),
+        (RUN, {"resamples": 0}, "resamples=0 is out of range; allowed: 20 to 10000000."),
         (RUN, {"seed": -1}, "seed=-1 is out of range; allowed: 0 to 4294967295."),
         (
             without(RUN, "skip"),

@@ -9,7 +9,7 @@ from support.synthetic_tokens import complete_run
 
 import bathyscope
 from bathyscope.analysis.depths.sentences import sentence
-from bathyscope.pages.comparison.leading import leading_tables
+from bathyscope.analysis.depths.tables import leading_tables
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.reading import Reading, only_entry
@@ -79,8 +79,8 @@ def test_the_block_that_costs_more_is_named_and_no_other() -> None:
         "readings of the verdict, as ratios of L",
         "loss added without each block, nats per token",
     ]
-    assert tables[1].rows[2][0] == "2"
-    assert tables[1].rows[0][3] == "0.000"
+    assert tables[1].cells()[2][0] == "2"
+    assert tables[1].cells()[0][3] == "0.000"
 
 
 def test_costs_that_were_measured_differently_are_not_compared_silently() -> None:

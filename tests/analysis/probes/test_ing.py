@@ -201,7 +201,7 @@ def test_texts_that_give_no_contexts(
         ({"neurons": True}, OptionError, "neurons takes a whole number; True given"),
         ({"C": -1.0}, OptionError, "C=-1.0 is not allowed"),
         ({"neurons": 10**6}, OptionError, "neurons=1000000 is out of range: the model has"),
-        ({"resamples": 0}, OptionError, "resamples=0 is out of range; allowed: 1 to 10000000"),
+        ({"resamples": 0}, OptionError, "resamples=0 is out of range; allowed: 20 to 10000000"),
         ({"characters": 0}, OptionError, "characters=0 is out of range; allowed: 1 or more"),
         ({"characters": 400}, PromptError, "give a longer text"),
         (

@@ -107,7 +107,10 @@ def test_what_would_be_needed_where_nothing_is_proved(found: Comparison, error: 
 
 def test_a_difference_of_nothing_asks_for_no_number(found: Comparison) -> None:
     comparison = with_head(found, **changed_by(0.0, standard_error=0.1))
-    assert "would need more than 100,000" in sentence(comparison)
+    assert "; no number of prompts proves a difference of 0" in sentence(comparison)
+    assert "would need more than 100,000" in sentence(
+        with_head(found, **changed_by(1e-6, reach=0.2, standard_error=0.1))
+    )
     untested = with_head(found, **changed_by(0.1, reach=math.nan, p_value=math.nan))
     assert sentence(untested).startswith("No difference of depth can be tested: ")
 

@@ -13,7 +13,8 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import share_difference_interval, share_interval
 from bathyscope.surgery.benchmarks.result import against_full, assemble
 from bathyscope.surgery.benchmarks.variants import variants
-from bathyscope.surgery.plan.task_table import task_cells, task_sentences
+from bathyscope.surgery.plan.tables import task_table
+from bathyscope.surgery.plan.task_table import task_sentences
 
 FULL = ([1, 1, 1, 0, 1, 0], [-1.0, -2.0, -0.5, -3.0, -1.5, -2.5])
 PRUNED = ([1, 0, 1, 0, 0, 0], [-1.5, -2.5, -0.5, -3.5, -2.0, -3.5])
@@ -49,5 +50,7 @@ def test_rows_hold_both_models_and_their_paired_difference() -> None:
     low, high = (f"{end:+.3g}" for end in ends)
     said = f"On recall (6 documents) acc is 0.333 without them and 0.667 with them: -0.333 ({low} to {high})."
     assert task_sentences(data) == [said]
-    assert task_cells(data)[1][-1] == "–"
-    assert task_cells(data)[0][:3] == ["recall", "acc", "6"]
+    rows = task_table(data, "drop:2").cells()
+    assert rows[1][-1] == "–"
+    assert rows[0][:3] == ["recall", "acc", "6"]
+    assert rows[0][-1] == f"-0.333 ({low} to {high})"

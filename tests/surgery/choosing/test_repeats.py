@@ -97,6 +97,22 @@ def test_windows_and_other_orders_are_counted_apart() -> None:
         assert "none is shown to make the loss smaller. Nearest: " in scan.text
 
 
+@pytest.mark.parametrize("resamples", [1, 2, 19])
+def test_resamples_that_tell_no_spread_are_refused(resamples: int) -> None:
+    """One resample gave intervals without width, and seven of ten windows of a random model that help."""
+    model, ids = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (12, 9, 12, 9, 12))
+    calls: list[Callable[[], object]] = [
+        lambda: bathyscope.repeat_scan(model, ids, resamples=resamples, progress=False),
+        lambda: bathyscope.prune(model, ids[:3], ids[3:], drop=1, resamples=resamples, progress=False),
+        lambda: bathyscope.repair(model, "drop:1", ids[:3], test=ids[3:], resamples=resamples, progress=False),
+        lambda: bathyscope.exit_advice(model, ids, resamples=resamples, progress=False),
+        lambda: bathyscope.diff(model, model, ids, resamples=resamples),
+    ]
+    for call in calls:
+        with pytest.raises(OptionError, match=f"^resamples={resamples} is out of range; allowed: 20 to 10000000"):
+            call()
+
+
 def test_orders_that_cannot_run_are_refused() -> None:
     model = waves.loaded("gemma4")
     ids = zoo.prompts(model.hf, (9, 12))

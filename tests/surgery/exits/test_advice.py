@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -149,6 +150,25 @@ def test_a_busy_machine_is_said_and_nothing_is_advised(monkeypatch: pytest.Monke
     assert repr(advice).endswith("too busy to time>")
     record = advice.record()
     assert (record["proved"], record["timing"]["busy"], "advice" in record) == (False, True, False)
+
+
+def test_settings_that_change_greedy_decoding_are_named() -> None:
+    """They are set aside, and ``generate`` with the advised arguments would go by them."""
+    model = idle_after(2)
+    settings: Any = model.hf.generation_config
+    settings.repetition_penalty = 1.0
+    settings.no_repeat_ngram_size = 0
+    settings.suppress_tokens = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = asked(model, 1)
+    settings.repetition_penalty = 5.0
+    settings.suppress_tokens = [7]
+    settings.temperature = 0.6  # of sampling, which is off
+    with pytest.warns(UserWarning, match=r"decoding: repetition_penalty=5\.0, suppress_tokens=\[7\] of the "):
+        advice = asked(model, 1)
+    assert advice.text == plain.text
+    assert settings.repetition_penalty == 5.0
 
 
 def test_no_speed_is_above_its_tokens_per_pass_on_a_machine_of_any_load(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,17 @@ def test_a_machine_that_decodes_faster_than_it_computes_is_too_busy() -> None:
     assert not replace(quiet, plain=np.full(9, 10.9)).busy
 
 
+def test_too_busy_is_judged_by_the_estimate_that_is_printed() -> None:
+    """The median of the rounds' sums lies above the sum of the medians where parts are slow in other rounds."""
+    block, rest = np.ones((3, 2)), np.ones((3, 2))
+    block[0], rest[1] = 6.0, 60.0
+    scattered = Timings(10, block, rest, np.full(3, 30.0), np.full(3, 60.0))
+    assert np.median(10 * block[:, 0] + rest[:, 0]) == 61.0
+    assert float(scattered.settled.forward(1)) == 11.0
+    assert not scattered.busy
+    assert replace(scattered, plain=np.full(3, 10.0)).busy
+
+
 def test_exact_times_come_back() -> None:
     times = Times(10, np.array([1.0, 1.1, 1.2]), np.array([2.0, 2.5, 3.0]), np.array(0.5), np.array(4.0))
     settled = Timings.exact(times).settled

@@ -24,7 +24,8 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.choosing.search import Candidates, place_of_cheapest
 from bathyscope.surgery.choosing.stability import shares_again
 from bathyscope.surgery.plan.plan import Plan
-from bathyscope.surgery.plan.stability_text import again_cells, stability_sentences
+from bathyscope.surgery.plan.stability_text import stability_sentences
+from bathyscope.surgery.plan.tables import again_table
 from bathyscope.wavefront.histories import Unit
 
 
@@ -365,7 +366,9 @@ def test_too_few_distinct_prompts_have_no_share_and_a_reason() -> None:
         "5 can."
     ]
     data["subset"] = ("candidate", ["drop:0"])
-    assert again_cells(data) == [["drop:0", "–", "yes"]]
+    table = again_table(data)
+    assert table is not None
+    assert table.cells() == [["drop:0", "–", "yes"]]
 
 
 def test_a_cost_that_is_not_a_number_is_never_the_cheapest() -> None:

@@ -131,7 +131,7 @@ def test_a_ladder_that_makes_it_worse_writes_nothing(monkeypatch: pytest.MonkeyP
         found.export(tmp_path / "out")
     assert (caught.value.exit_code, caught.value.repaired) == (7, found)
     assert not list(tmp_path.iterdir())
-    assert [rung.cells()[-1] for rung in found.rungs] == ["–", *["nothing; worse"] * 3]
+    assert [row[-1] for row in found.tables()[0].cells()] == ["–", *["nothing; worse"] * 3]
     assert (found.record()["proved"], found.record()["settings"]["chosen"]) == (False, "none")
 
 

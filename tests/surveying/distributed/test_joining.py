@@ -13,7 +13,7 @@ import torch
 from support import waves, workers, zoo
 
 import bathyscope
-from bathyscope import OptionError, Prompt, StoreError
+from bathyscope import ModelError, OptionError, Prompt, StoreError
 from bathyscope.runs.parts import Part
 from bathyscope.surveying.computing import Computation
 
@@ -198,6 +198,20 @@ def test_a_census_of_neurons_needs_the_weights_that_the_parts_had(tmp_path: Path
     model.save_pretrained(tmp_path / "model")
     with pytest.raises(StoreError, match=r"The weights of '.*model' here are not what the parts were computed with"):
         bathyscope.join([tmp_path / "1", tmp_path / "2"], tmp_path / "run")
+
+
+def test_parts_that_no_join_could_read_are_refused_before_they_are_computed(folder: Path, tmp_path: Path) -> None:
+    """Parts of a model in memory were computed, and could never be joined."""
+    ids = zoo.prompts(zoo.build("llama"), (12, 9))
+    changed = bathyscope.load(folder).hf
+    changed.config.rms_norm_eps = 0.5
+    for model, reason in (
+        (zoo.build("llama"), "'LlamaForCausalLM' leads to none"),
+        (changed, r"'.*tiny' leads to another \(configuration: this one has .*\)"),
+    ):
+        with pytest.raises(ModelError, match=rf"parts are joined by the model's configuration, and {reason}\. Save a"):
+            bathyscope.survey(model, ids, ["lens"], tmp_path / "1", part="1/2", batch_tokens=12, progress=False)
+        assert not (tmp_path / "1").exists()
 
 
 def test_a_measure_from_outside_of_the_package(folder: Path, tmp_path: Path) -> None:

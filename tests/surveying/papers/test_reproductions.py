@@ -6,7 +6,8 @@ import pytest
 
 from bathyscope.measures.registry import MEASURES
 from bathyscope.pages.figures.registry import FIGURES
-from bathyscope.pages.papers.figures import OTHERS, measures_of
+from bathyscope.pages.figures.results import DRAWINGS
+from bathyscope.pages.papers.figures import measures_of
 from bathyscope.prompts.spec import parse
 from bathyscope.surveying.papers import csordas2025
 from bathyscope.surveying.papers.hu2025 import REASONING_PAIRS
@@ -137,7 +138,7 @@ def test_everything_named_exists(name: str) -> None:
         verbs = {paper.work(data).verb for data in figure.data}
         assert len(verbs) == 1
         kinds = {draws.partition(".")[0] for draws in figure.draws}
-        assert kinds <= set(FIGURES if verbs == {"survey"} else OTHERS)
+        assert kinds <= set(FIGURES if verbs == {"survey"} else DRAWINGS)
         assert set(figure.models) <= set(paper.listed)
 
 

@@ -135,7 +135,9 @@ def test_one_prompt_leaves_open_what_needs_an_interval(checkpoints: Path, tmp_pa
     course = bathyscope.course(places, PROMPTS[:1], tmp_path / "course", progress=False)
     assert course.data["idle_blocks"].isnull().all()
     assert "shown to be idle" not in course.text
-    open_question = "There is no interval, which needs two prompts: whether depth changed and which blocks are idle"
+    open_question = (
+        "There is no interval, which needs two different prompts: whether depth changed and which blocks are idle"
+    )
     assert open_question in course.text
     page = bathyscope.report(course, tmp_path / "course.html").read_text(encoding="utf-8")
     assert "unknown" in page
@@ -143,6 +145,28 @@ def test_one_prompt_leaves_open_what_needs_an_interval(checkpoints: Path, tmp_pa
     values = courses.depths_of(bathyscope.open(tmp_path / "course" / "step-00000003"))
     assert "depth/readable" in values
     assert "depth/idle_blocks" not in values
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_copies_of_prompts_show_no_more_than_the_prompts_given_once(
+    times: int, found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path
+) -> None:
+    expected = found[0]
+    places = [checkpoints / f"checkpoint-{step}" for step in STEPS]
+    course = bathyscope.course(places, [*PROMPTS] * times, tmp_path / "course", progress=False)
+    assert np.isfinite(expected["added_loss_low"].values).all()
+    for name in ("added_loss", "added_loss_low", "added_loss_high", "idle_blocks", "matters_from"):
+        np.testing.assert_allclose(course.data[name], expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_copies_of_one_prompt_leave_open_what_one_prompt_does(checkpoints: Path, tmp_path: Path) -> None:
+    places = [checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"]
+    course = bathyscope.course(places, PROMPTS[:1] * 6, tmp_path / "course", progress=False)
+    for name in ("idle_blocks", "added_loss_low", "added_loss_high", "matters_from"):
+        assert course.data[name].isnull().all(), name
+    assert "shown to be idle" not in course.text
+    assert "There is no interval, which needs two different prompts: whether depth changed and which" in course.text
+    assert "depth/idle_blocks" not in courses.depths_of(bathyscope.open(tmp_path / "course" / "step-00000003"))
 
 
 def test_intervals_of_costs_are_those_of_the_steps_own_page(checkpoints: Path, tmp_path: Path) -> None:

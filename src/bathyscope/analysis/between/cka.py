@@ -8,15 +8,16 @@ import xarray as xr
 
 from bathyscope.analysis.options import SimilarityOptions
 from bathyscope.core.calls import takes
+from bathyscope.core.common_options import ChatForm
 from bathyscope.core.result import LabelledResult, tabulate_over
-from bathyscope.core.text import counted
+from bathyscope.core.text import counted, level_text
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.model.reading import tokenized
+from bathyscope.model.reading import PromptReading
 from bathyscope.options import coerce
+from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, listed_once
 from bathyscope.statistics.hsic import HsicSums, minibatch_sums
 from bathyscope.wavefront.engine import Wavefront
 
@@ -29,6 +30,8 @@ def cka(
     *,
     seed: int = 0,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     **options: Any,
 ) -> LabelledResult:
     """CKA between the boundaries of two models on the same prompts, as the measure ``cka`` has it for one.
@@ -58,7 +61,8 @@ def cka(
         chosen = coerce(CkaOptions, options, Cka.name)
         source: Source | Prompts = listed_once(prompts)
         models = [loaded(side, source) for side in (model, other)]
-        read = [tokenized(loaded_model, source, seed=seed, beyond_context=beyond_context) for loaded_model in models]
+        reading = PromptReading(beyond_context, add_special_tokens, chat)
+        read = [reading.read(loaded_model, source, seed=seed) for loaded_model in models]
         measures = [Cka(chosen), Cka(chosen)]
         for measure, loaded_model, model_prompts in zip(measures, models, read):
             measure.prepare(
@@ -82,7 +86,8 @@ def _conclude(data: xr.Dataset, level: float) -> str:
     gaps = f" {undefined} of {counted(best.size, 'boundary', 'boundaries')} have none." if undefined else ""
     return (
         f"The boundaries of {data.attrs['model']} have a CKA of {float(best.min()):.2f} to {float(best.max()):.2f} "
-        f"with their most similar boundaries of {data.attrs['other']} (tokens: {kind}). Intervals of {level:.0%}.{gaps}"
+        f"with their most similar boundaries of {data.attrs['other']} (tokens: {kind}). "
+        f"Intervals of {level_text(level)}.{gaps}"
     )
 
 

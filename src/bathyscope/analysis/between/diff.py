@@ -30,14 +30,15 @@ from bathyscope.analysis.between.sides import (
 from bathyscope.analysis.between.weights import WeightComparison, compare_adapters, compare_weights
 from bathyscope.analysis.options import DiffOptions
 from bathyscope.core.calls import takes
+from bathyscope.core.common_options import ChatForm
 from bathyscope.errors import ModelError
 from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import identity_of
 from bathyscope.model.in_hand import has_adapters
-from bathyscope.model.reading import tokenized, vocabularies_differ
+from bathyscope.model.reading import PromptReading, vocabularies_differ
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts, warn_of_repeats
-from bathyscope.prompts.source import Source
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.histories import Tree, grafted
@@ -57,6 +58,8 @@ def diff(
     *,
     seed: int = 0,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     resamples: int = 1000,
     level: float = 0.95,
 ) -> Difference:
@@ -96,18 +99,18 @@ def diff(
         >>> parted.first is None, float(parted["graft"].max())
         (True, 0.0)
     """
+    reading = PromptReading(beyond_context, add_special_tokens, chat)
     if b is None:
-        return _diff(a, None, prompts, seed, beyond_context, Sampling(resamples, level, seed))
+        return _diff(a, None, prompts, reading, Sampling(resamples, level, seed))
     with alone(a, b):
-        return _diff(a, b, prompts, seed, beyond_context, Sampling(resamples, level, seed))
+        return _diff(a, b, prompts, reading, Sampling(resamples, level, seed))
 
 
 def _diff(
     a: AnyModel,
     b: AnyModel | None,
     prompts: Source | Prompts,
-    seed: int,
-    beyond_context: bool | None,
+    reading: PromptReading,
     sampling: Sampling,
 ) -> Difference:
     first = loaded(a, prompts)
@@ -115,7 +118,7 @@ def _diff(
         sides = sides_of_adapters(first) if b is None else sides_of_models(first, loaded(b))
         if b is not None and getattr(a, "hf", a) is not getattr(b, "hf", b):
             _require_two_models(*(side.model for side in sides))
-        read = tokenized(first, prompts, seed=seed, beyond_context=beyond_context)
+        read = reading.read(first, prompts, seed=sampling.seed)
         warn_of_repeats(read)
         apart = vocabularies_differ(first, sides[1].model, {token for prompt in read for token in prompt.ids})
         if apart is not None:

@@ -10,8 +10,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import rows_of, tabulate_over
-from bathyscope.core.text import capitalised
+from bathyscope.core.tables import TextTable, frame_table
+from bathyscope.core.text import capitalised, visible
 
 SCALING_OF_ADAPTERS: Final = "the scaling of the adapters"
 _FACTOR: Final = 2.0
@@ -282,3 +284,35 @@ def tabulate(data: xr.Dataset) -> pd.DataFrame:
     """Return a row for every block, with the drift of the boundary behind it."""
     behind = data.isel(boundary=slice(1, None)).drop_vars("boundary").rename(boundary="block")
     return tabulate_over(behind, _COLUMNS, ("block",))
+
+
+def lay_out(data: xr.Dataset) -> list[TextTable]:
+    """Return the blocks, what they do together, and the tokens at which the models part."""
+    sums = [
+        [label, _mean_over_prompts(data, name)]
+        for label, name in (
+            ("predictions of A against B", "output"),
+            ("all blocks of B in A", "cumulative"),
+            ("left unexplained by single grafts, B in A", "unexplained"),
+            ("left unexplained by single grafts, A in B", "unexplained_back"),
+        )
+    ]
+    mean = "mean (interval)"
+    tables = [frame_table(tabulate(data)), TextTable(["nats per token", mean], sums, forms={mean: ".4g"})]
+    parted = parting_tokens(data)
+    rows = [
+        [
+            f"{row.prompt}, token {row.token}",
+            *(visible(str(word)) for word in (row.piece, row.predicted, row.other)),
+            row.kl,
+        ]
+        for row in parted.itertuples()
+    ]
+    names = (f"A: {data.attrs['model']}", f"B: {data.attrs['other']}")
+    headings = ["where they part", "behind", *names, "KL (nats)"]
+    return [*tables, *([TextTable(headings, rows, forms={"KL (nats)": ".3g"})] if rows else [])]
+
+
+def _mean_over_prompts(data: xr.Dataset, name: str) -> Estimate:
+    """Return mean and interval over prompts; of a curve its last place."""
+    return Estimate(*(float(np.ravel(data[f"{name}_{end}"].values)[-1]) for end in ("mean", "low", "high")))

@@ -15,14 +15,22 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.commands import name_command
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.strict import DAMAGED
-from bathyscope.core.text import elided
+from bathyscope.core.tables import TextTable
+from bathyscope.core.text import elided, level_text
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.shards import encode_results, read_results
 from bathyscope.statistics.bootstrap import bootstrap_interval
-from bathyscope.statistics.diagonal import alignment, deviation_by_chance, deviation_of_one_partner, relative_depths
+from bathyscope.statistics.diagonal import (
+    NONE,
+    alignment,
+    deviation_by_chance,
+    deviation_of_one_partner,
+    relative_depths,
+)
 from bathyscope.statistics.least_squares import Array
 from bathyscope.statistics.sampling import Sampling, cluster_weights, resample_counts
 from bathyscope.statistics.splits import Splits
@@ -179,7 +187,23 @@ def open_maps(path: str | Path) -> LabelledResult:
 
 def maps_result(data: xr.Dataset) -> LabelledResult:
     """Return the arrays of maps as a result."""
-    return LabelledResult(data, _conclude(data), _tabulate)
+    return LabelledResult(data, _conclude(data), _tabulate, figure="maps", lay_out=_lay_out)
+
+
+def _lay_out(data: xr.Dataset) -> list[TextTable]:
+    """Return every source with its best target; all pairs would be thousands of rows."""
+    rows: list[list[float | Estimate | None]] = []
+    for source, target in enumerate(data["best_target"].values.tolist()):
+        source_depth = float(data["relative_depth_source"][source])
+        if target == NONE:
+            rows.append([source, source_depth, None, None, None, None])
+            continue
+        pair = data.isel(source=source, target=target)
+        target_depth = float(pair["relative_depth_target"])
+        error = Estimate.of(pair, "relative_error")
+        rows.append([source, source_depth, target, target_depth, error, float(pair["r2"])])
+    headings = ("source", "relative depth", "best target", "relative depth", "relative error", "R²")
+    return [TextTable(headings, rows, forms={"relative depth": ".2f", "relative error": ".3g", "R²": ".3f"})]
 
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:
@@ -197,14 +221,15 @@ def _conclude(data: xr.Dataset) -> str:
     ]
     attrs = data.attrs
     sentences.append(
-        f"Slope 1 means the same relative depth; intervals of {attrs['level']:.0%} over {attrs['test_prompts']} test "
-        f"prompts; maps fitted to {attrs['fit_tokens']} tokens, ridge chosen on {attrs['choose_tokens']}."
+        f"Slope 1 means the same relative depth; intervals of {level_text(attrs['level'])} over "
+        f"{attrs['test_prompts']} test prompts; maps fitted to {attrs['fit_tokens']} tokens, ridge chosen on "
+        f"{attrs['choose_tokens']}."
     )
     return " ".join(sentences)
 
 
 def _estimate(data: xr.Dataset, name: str, direction: str) -> str:
-    value, low, high = (float(data[f"{name}{end}"].sel(direction=direction)) for end in ("", "_low", "_high"))
-    if np.isnan(value):
+    estimate = Estimate.of(data.sel(direction=direction), name)
+    if np.isnan(estimate.value):
         return "missing (all have the same best one)" if name == "rank_correlation" else "missing"
-    return f"{value:.2f} " + ("(no interval)" if np.isnan(low) else f"({low:.2f} to {high:.2f})")
+    return f"{estimate:.2f}"

@@ -21,15 +21,15 @@ from bathyscope.analysis.between.map_results import dataset, maps_result
 from bathyscope.analysis.between.streams import Streams
 from bathyscope.analysis.options import MapsOptions
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.model.reading import tokenized, vocabularies_differ
+from bathyscope.model.reading import PromptReading, vocabularies_differ
+from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, listed_once
 from bathyscope.statistics.least_squares import RIDGE, Array
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.splits import Splits, require_shares, require_tokens, split
@@ -51,6 +51,8 @@ def maps(
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     progress: Progress = True,
 ) -> LabelledResult:
     """How well every boundary of one model is an affine map of every boundary of another.
@@ -82,7 +84,8 @@ def maps(
         require_shares(choose_share, test_share)
         listed: Source | Prompts = listed_once(prompts)
         first, second = (loaded(model, listed) for model in (source, target))
-        read, other = (tokenized(model, listed, seed=seed, beyond_context=beyond_context) for model in (first, second))
+        reading = PromptReading(beyond_context, add_special_tokens, chat)
+        read, other = (reading.read(model, listed, seed=seed) for model in (first, second))
         _require_same_tokens(first, read, second, other)
         streams = Streams(first, second, read)
         together = read.clusters(cluster)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.analysis.between.diff_text import beyond_rounding, conclude, fields, first_beyond, tabulate
-from bathyscope.core.result import LabelledResult
+from bathyscope.analysis.between.diff_text import beyond_rounding, conclude, fields, first_beyond, lay_out, tabulate
+from bathyscope.core.result import LabelledResult, PageResult
+from bathyscope.core.tables import TextTable
 from bathyscope.labels import variable
+from bathyscope.model.identity import ModelIdentity
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.sampling import Sampling
 
@@ -36,7 +38,7 @@ _TEXTS: Final = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Difference(LabelledResult):
+class Difference(LabelledResult, PageResult):
     """Where two models part; ``bathyscope.report`` draws it.
 
     Args:
@@ -45,6 +47,32 @@ class Difference(LabelledResult):
     """
 
     first: int | None = None
+    figure: str = field(default="diff", kw_only=True)
+    kind = "difference"
+
+    @property
+    def heading(self) -> str:
+        """The heading of its section on a page."""
+        return f"Where they part: {self.data.attrs['model']} and {self.data.attrs['other']}"
+
+    @property
+    def models(self) -> tuple[ModelIdentity, ...]:
+        """Both models, as far as the result tells them."""
+        attrs = self.data.attrs
+        other = {name.removeprefix("other_"): value for name, value in attrs.items() if name.startswith("other_")}
+        return ModelIdentity.of_record(attrs), ModelIdentity.of_record({**other, "model": attrs["other"]})
+
+    def tables(self) -> list[TextTable]:
+        """Return the blocks, what they do together, and the tokens at which the models part."""
+        return lay_out(self.data)
+
+    def without_words(self) -> Self:
+        """Return the same result with numbers of tokens in the place of their words: what differs still does."""
+        names = ("piece", "predicted", "other")
+        numbers = np.unique(np.stack([self.data[name].values for name in names]), return_inverse=True)[1]
+        shape = (len(names), *self.data["piece"].shape)
+        written = {name: (("prompt", "token"), ids.astype(str)) for name, ids in zip(names, numbers.reshape(shape))}
+        return replace(self, data=self.data.assign(written))
 
 
 @dataclass(frozen=True)
@@ -143,15 +171,6 @@ def difference(
     data = xr.Dataset(arrays, coords, attrs)
     first = first_beyond(data)
     return Difference(data, conclude(data, first), tabulate, fields(data, first), first)
-
-
-def without_words(data: xr.Dataset) -> xr.Dataset:
-    """Return the data with numbers of tokens in the place of their words: what differs still does."""
-    names = ("piece", "predicted", "other")
-    numbers = np.unique(np.stack([data[name].values for name in names]), return_inverse=True)[1]
-    shape = (len(names), *data["piece"].shape)
-    written = {name: (("prompt", "token"), ids.astype(str)) for name, ids in zip(names, numbers.reshape(shape))}
-    return data.assign(written)
 
 
 def _add_means(

@@ -100,7 +100,7 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
     # constants that follow from the configuration of either are no difference of their own
     departures = [departure_of(model.hf, config_hash(model.hf)) for model in (a, b)]
     if departures[0] != departures[1]:
-        names = differing_constants(a.hf, b.hf)
+        names = differing_constants(a.hf, b.hf, across_precisions=a.anatomy.dtype != b.anatomy.dtype)
         if names:
             details["constants"] = _first_few(names)
     names = [" and ".join(dict.fromkeys(implementations_of(model.hf).values())) for model in (a, b)]

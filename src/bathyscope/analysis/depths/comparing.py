@@ -10,12 +10,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.analysis.depths.draws import draw_as_one
 from bathyscope.analysis.depths.leading import (
     Leading,
     block_costs,
     block_data,
     depth_readings,
     reading_data,
+    why_no_interval,
 )
 from bathyscope.analysis.depths.pairing import match
 from bathyscope.analysis.depths.questions import (
@@ -88,7 +90,7 @@ def compare(
     _require_bound(equivalence, equivalence_unit)
     opened = _opened(runs)
     _check_pairs(pairs, len(opened))
-    sides = sides_of(opened, cluster, paired=paired)
+    sides = draw_as_one(sides_of(opened), cluster, paired=paired)
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
     # A run may stand in several contrasts; its own estimate is computed and listed once.
@@ -99,7 +101,8 @@ def compare(
     sampling = Sampling(resamples, level, seed)
     estimates_of = {id(side): side.estimates(sampling) for side in compared}
     for comparison, (cohorts, remarks), bound in zip(plan.contrasts, matched, bounds):
-        row = _answer(comparison, cohorts, remarks, estimates_of, chosen, sampling, bound)
+        unit = "different prompts" if cluster is None else "clusters"
+        row = _answer(comparison, cohorts, remarks, estimates_of, chosen, sampling, bound, unit)
         rows.append(row)
         notes += [*row.notes, *differing_options(comparison.sides)]
     attrs = {"quantity": plan.quantity, "level": level, "resamples": resamples}
@@ -134,6 +137,7 @@ def _answer(
     estimators: Sequence[str],
     sampling: Sampling,
     bound: float | None,
+    unit: str,
 ) -> ComparisonRow:
     readings = [side.readings() for side in comparison.sides]
     order = [member for cohort in cohorts for member in cohort.members]
@@ -144,11 +148,10 @@ def _answer(
         by_side = dict(zip(order, difference.estimates))
         contrasts.append(difference)
         ratios.append((by_side.get(0, NAN), by_side.get(len(comparison.sides) - 1, NAN)))
-        reasons.append(
-            _reason(comparison, difference, by_side, [estimates_of[id(side)][name].reason for side in comparison.sides])
-        )
+        why = [estimates_of[id(side)][name].reason for side in comparison.sides]
+        reasons.append(_reason(comparison, difference, by_side, why, unit))
     kind = "paired" if len(cohorts) == 1 else "two-sample" if len(cohorts) == len(comparison.sides) else "partly paired"
-    return ComparisonRow(kind, contrasts, ratios, reasons, notes, _lead(comparison, cohorts, sampling))
+    return ComparisonRow(kind, contrasts, ratios, reasons, notes, _lead(comparison, cohorts, sampling, unit))
 
 
 def _terms(readings: Sequence[Reading], coefficients: Sequence[float], cohorts: Sequence[_Cohort]) -> list[list[Term]]:
@@ -162,7 +165,7 @@ def _terms(readings: Sequence[Reading], coefficients: Sequence[float], cohorts: 
     ]
 
 
-def _lead(comparison: PlannedContrast, cohorts: Sequence[_Cohort], sampling: Sampling) -> Leading:
+def _lead(comparison: PlannedContrast, cohorts: Sequence[_Cohort], sampling: Sampling, unit: str) -> Leading:
     """Return the contrasts that stand first: of the verdict's readings, and of the costs of blocks."""
     order = [member for cohort in cohorts for member in cohort.members]
     by_side = [depth_readings(side) for side in comparison.sides]
@@ -177,7 +180,8 @@ def _lead(comparison: PlannedContrast, cohorts: Sequence[_Cohort], sampling: Sam
 
     readings = {name: contrasted(name, [side[name] for side in by_side]) for name in by_side[0]}
     blocks = {block: contrasted(block, [side[block] for side in costs]) for block in (costs[0] if costs else ())}
-    return Leading(readings, blocks, ends)
+    reasons = {name: why_no_interval(result, unit) for name, result in readings.items()}
+    return Leading(readings, blocks, ends, reasons)
 
 
 def _cohorts(sides: Sequence[ComparedPrompts], paired: bool | None) -> tuple[list[_Cohort], list[str]]:
@@ -204,19 +208,16 @@ def _cohorts(sides: Sequence[ComparedPrompts], paired: bool | None) -> tuple[lis
     return cohorts, notes
 
 
-def _reason(comparison: PlannedContrast, difference: Contrast, ratios: dict[int, float], reasons: Sequence[str]) -> str:
+def _reason(
+    comparison: PlannedContrast, difference: Contrast, ratios: dict[int, float], reasons: Sequence[str], unit: str
+) -> str:
     if math.isnan(difference.estimate):
         without = [n for n in range(len(comparison.sides)) if math.isnan(ratios.get(n, NAN))]
         return "; ".join(
             f"{comparison.sides[n].name}: {reasons[n] or 'no estimate from the prompts that are compared'}"
             for n in without
         )
-    if not math.isnan(difference.ci_low):
-        return ""
-    if math.isnan(difference.exists_share):
-        what = "prompts" if comparison.sides[0].curves.cluster is None else "clusters"
-        return f"an interval needs at least two {what} with values on each side"
-    return "too few resamples meet the criterion for an interval"
+    return why_no_interval(difference, unit)
 
 
 def _require_same_clusters(

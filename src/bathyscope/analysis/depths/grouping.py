@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.result import gathered
 from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
+from bathyscope.analysis.depths.tables import group_tables
 from bathyscope.analysis.options import GroupOptions
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
@@ -135,7 +136,7 @@ def grouped(
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
     values = {**_of_groups(by_group, group_estimates, blocks), **_of_pairs(between, p_values, list(chosen))}
     data = labelled(_TABLE, values, coords).assign_attrs(attrs)
-    return LabelledResult(data, _conclude(data), tidy)
+    return LabelledResult(data, _conclude(data), tidy, figure="grouped", lay_out=group_tables)
 
 
 def _conclude(data: xr.Dataset) -> str:

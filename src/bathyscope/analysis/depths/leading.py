@@ -16,6 +16,7 @@ import xarray as xr
 
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.estimates import Estimate
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.statistics.correction import holm
@@ -37,6 +38,7 @@ _READINGS: Final[Table] = {
     "p_value": _by_reading("two-sided p-value of no difference"),
     "n_prompts": _by_reading("prompts in use", "prompt"),
     "n_units": _by_reading("different prompts, or clusters, in use", "prompt"),
+    "reason": _by_reading("why the difference has no interval", ""),
 }
 _BLOCKS: Final[Table] = {
     "reference_cost": _by_block("loss added without the block, in the reference", "nats"),
@@ -55,11 +57,26 @@ class Leading(NamedTuple):
         readings: by name of the reading.
         blocks: by block; empty for slopes, unequal models, and runs without drop.
         ends: reading, or block, → its value in the reference and in the other run, from the prompts that are compared.
+        reasons: reading → why its contrast has no interval; empty where it has one, or no value.
     """
 
     readings: Mapping[str, Contrast]
     blocks: Mapping[int, Contrast]
     ends: Mapping[str | int, tuple[float, float]]
+    reasons: Mapping[str, str]
+
+
+def why_no_interval(result: Contrast, unit: str) -> str:
+    """Return why a contrast has no interval; empty where it has one, or no value.
+
+    Args:
+        unit: what is drawn, such as "clusters".
+    """
+    if np.isnan(result.estimate) or not np.isnan(result.ci_low):
+        return ""
+    if np.isnan(result.exists_share):
+        return f"an interval needs at least two {unit} with values on each side"
+    return "too few resamples have a value for an interval"
 
 
 def depth_readings(side: ComparedPrompts) -> dict[str, Reading]:
@@ -116,6 +133,7 @@ def reading_data(comparisons: Sequence[str], rows: Sequence[Leading]) -> xr.Data
     ends = np.array([[row.ends[name] for name in READINGS] for row in rows], dtype=np.float64)
     errors = [[row.readings[name].standard_error for name in READINGS] for row in rows]
     values |= {"reference_ratio": ends[..., 0], "other_ratio": ends[..., 1], "standard_error": np.array(errors)}
+    values["reason"] = np.array([[row.reasons[name] for name in READINGS] for row in rows], dtype=object)
     return labelled(_READINGS, values, {"comparison": list(comparisons), "reading": list(READINGS)})
 
 
@@ -158,7 +176,7 @@ def _reading_text(readings: xr.Dataset) -> str:
     several = readings.sizes["comparison"] > 1
     named = [
         f"{readings['reading'].values[reading]}{f' of {readings.comparison.values[row]}' if several else ''} "
-        f"{readings['difference'].values[row, reading]:+.3f} ({low[row, reading]:+.3f} to {high[row, reading]:+.3f})"
+        f"{Estimate.of(readings.isel(comparison=row, reading=reading), 'difference'):+.3f}"
         for row, reading in np.argwhere(differs)[:_NAMED]
     ]
     listed = f": {', '.join(named)}{_more(int(differs.sum()))} of the depth" if named else ""

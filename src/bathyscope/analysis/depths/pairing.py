@@ -7,7 +7,7 @@ contradicts them, the runs are taken for two samples, and it is said why.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, PromptError, StoreError, warn
+from bathyscope.prompts.in_memory import GIVEN
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import GIVEN
 from bathyscope.prompts.spec import SourceSpec, parse
 
 Indices = NDArray[np.intp]
@@ -67,12 +67,17 @@ def match(first: ComparedPrompts, second: ComparedPrompts, paired: bool | None) 
             return Match()
         if reason := _contradiction(first, second, shared):
             return Match(note=f"{reason}; they are compared as two samples (paired=True, --paired, pairs them by id)")
-    place = [{name: index for index, name in enumerate(side.prompt_ids)} for side in (first, second)]
-    indices = [np.array([where[name] for name in shared], dtype=np.intp) for where in place]
     unlike = _insisted_against(first, second, shared) if paired else ""
     if unlike:
         warn(f"{capitalised(unlike)}. Leave paired=True (--paired) out to compare them as two samples.")
-    return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired), unlike))
+    return replace(pairs_by_id(first, second), note=_note(first, second, len(shared), bool(paired), unlike))
+
+
+def pairs_by_id(first: ComparedPrompts, second: ComparedPrompts) -> Match:
+    """Return the prompts of one id as pairs, in the order of the first side, whatever they are."""
+    place = {name: index for index, name in enumerate(second.prompt_ids)}
+    pairs = [(index, place[name]) for index, name in enumerate(first.prompt_ids) if name in place]
+    return Match(*np.array(pairs, dtype=np.intp).reshape(-1, 2).T)
 
 
 def _insisted_against(first: ComparedPrompts, second: ComparedPrompts, shared: list[str]) -> str:

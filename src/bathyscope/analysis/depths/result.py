@@ -13,8 +13,9 @@ from bathyscope.analysis.depths.leading import Leading, lead_text
 from bathyscope.analysis.depths.questions import DIFFERENCE, ComparisonPlan
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
-from bathyscope.core.result import rows_of
-from bathyscope.core.text import counted, shown
+from bathyscope.core.result import TabledResult
+from bathyscope.core.tables import TextTable
+from bathyscope.core.text import counted
 from bathyscope.labels import variable
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.difference import Contrast
@@ -24,7 +25,7 @@ SOURCE = "hu2025, effective depth"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(TabledResult):
     """What came out.
 
     Args:
@@ -45,8 +46,9 @@ class Comparison:
     readings: xr.Dataset
     blocks: xr.Dataset | None = None
 
-    def __repr__(self) -> str:
-        return shown(f"<Comparison {'; '.join(self.data['comparison'].values)}. {self.summary()}>")
+    @property
+    def _outline(self) -> str:
+        return f" {'; '.join(self.data['comparison'].values)}. {self.summary()}"
 
     @property
     def level(self) -> float:
@@ -69,11 +71,17 @@ class Comparison:
     def explanation(self) -> str:
         """How the verdict and the costs of blocks differ, and how many estimators do."""
         lead = lead_text(self.readings, self.blocks, self.level)
-        return f"{lead} Of the estimators, {self.summary()}" if lead else self.summary()
+        estimators = self.summary()
+        if not lead:
+            return estimators
+        counted_of = "" if estimators.startswith("No estimator") else "Of the estimators, "
+        return f"{lead} {counted_of}{estimators}"
 
-    def record(self) -> list[dict[str, Any]]:
-        """Return the rows of the table."""
-        return rows_of(self.to_dataframe())
+    def tables(self) -> list[TextTable]:
+        """Return for every comparison how the verdict's readings, the costs of blocks and the estimators differ."""
+        from bathyscope.analysis.depths.tables import comparison_tables
+
+        return comparison_tables(self)
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a comparison and estimator."""

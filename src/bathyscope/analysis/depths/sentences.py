@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 from bathyscope.analysis.depths.questions import DIFFERENCE
+from bathyscope.core.estimates import Estimate, write_signed
 from bathyscope.core.text import capitalised
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ class HasDifferences(Protocol):
 
     @property
     def quantity(self) -> str: ...
+
+    @property
+    def change(self) -> str: ...
+
+    @property
+    def bound(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -110,13 +117,18 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
     row = head_row(comparison, number)
     what = "difference" if comparison.quantity == DIFFERENCE else "slope"
     if row is None or math.isnan(row.low):
-        return f"No {what} of depth can be tested: {_reason(comparison, number)}{_both_depths(comparison, number, row)}"
+        depths = _both_depths(comparison, number, row)
+        return f"No {what} of depth can be tested: {_reason(comparison, number, row)}{depths}"
     if differs(row):
         return _state_difference(comparison, number, row)
     needed = prompts_needed(comparison, number)
     rest = f"{needed} would be needed"
-    if not needed:
+    if row.difference == 0:
+        rest = "no number of prompts proves a difference of 0"
+    elif not needed:
         rest = "they all agree, which does not tell how many would be needed"
+    elif row.difference == 0:
+        rest = f"the {what} is 0 here, which does not tell how many would be needed"
     elif needed.startswith("more"):
         rest = f"a difference of this size would need {needed}"
     of_prompts, depths = _prompts_text(comparison, number), _both_depths(comparison, number, row)
@@ -173,8 +185,7 @@ def _state_estimators(comparison: HasDifferences, number: int, row: ComparedDept
 def difference_text(comparison: HasDifferences, row: ComparedDepth) -> str:
     """Return ``−3.7 points (−6.1 to −1.2)``; of a slope in points of each doubling."""
     unit = "points" if comparison.quantity == DIFFERENCE else "points a doubling"
-    interval = "" if math.isnan(row.low) else f" ({_points(row.low)} to {_points(row.high)})"
-    return f"{_points(row.difference)} {unit}{interval}"
+    return Estimate(row.difference, row.low, row.high).write(_points, f" {unit}")
 
 
 def percents(row: ComparedDepth) -> tuple[str, str]:
@@ -217,7 +228,8 @@ def _their(row: ComparedDepth) -> str:
 def prompts_needed(comparison: HasDifferences, number: int = 0) -> str:
     """Return how many prompts would prove a difference of the size seen, such as ``about 40``.
 
-    Copies of a prompt count once. Empty without a test, and where prompts that all agree show no spread.
+    Copies of a prompt count once, and with a label it is clusters that are counted: ``about 40 clusters``. Empty
+    without a test, and where prompts that all agree show no spread.
     """
     row = head_row(comparison, number)
     if row is None or math.isnan(row.p) or (row.error == 0 and row.difference != 0):
@@ -229,13 +241,18 @@ def prompts_needed(comparison: HasDifferences, number: int = 0) -> str:
     if row.difference != 0 and row.error > 0:
         size = prompts * (quantiles * row.error / abs(row.difference)) ** 2
     size = max(size, prompts + 1)
+    clusters = " clusters" if "cluster" in comparison.data.attrs else ""
     if size > _MOST:
-        return f"more than {_MOST:,}"
+        return f"more than {_MOST:,}{clusters}"
     digits = max(0, math.floor(math.log10(size)) - 1)
-    return f"about {math.ceil(size / 10**digits) * 10**digits:,}"
+    return f"about {math.ceil(size / 10**digits) * 10**digits:,}{clusters}"
 
 
-def _reason(comparison: HasDifferences, number: int) -> str:
+def _reason(comparison: HasDifferences, number: int, row: ComparedDepth | None) -> str:
+    """Return why the head has no interval; without a head, why the first estimator has none."""
+    if row is not None:
+        head = comparison.readings.isel(comparison=number).sel(reading=row.estimator)
+        return str(head["reason"].item()) or "the readings have no interval"
     reasons = [str(text) for text in comparison.data["reason"].values[number] if str(text)]
     return reasons[0] if reasons else "no estimator has an interval"
 
@@ -268,8 +285,7 @@ def _prompts_text(comparison: HasDifferences, number: int) -> str:
 
 
 def _points(share: float) -> str:
-    text = f"{abs(100 * share):.1f}"
-    return text if float(text) == 0 else f"{'−' if share < 0 else '+'}{text}"
+    return write_signed(100 * share, 1)
 
 
 def _p_text(p: float) -> str:

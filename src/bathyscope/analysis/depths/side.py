@@ -16,7 +16,6 @@ from bathyscope.core.commands import name_command
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.of.effective_depth import DECLARATION, EffectiveDepthOptions
-from bathyscope.prompts.parts import clusters, drawn_together, parts
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.names import model_names, run_names
@@ -90,13 +89,8 @@ class ComparedPrompts:
         )
 
 
-def sides_of(runs: Sequence[Run], cluster: str | None = None, *, paired: bool | None = None) -> list[ComparedPrompts]:
-    """One side a run; the thresholds of the first run's effective depth serve all.
-
-    Args:
-        cluster: label of the prompts that are resampled as one, in whichever run they are, as copies always are.
-        paired: False = the same prompts of two runs are other draws.
-    """
+def sides_of(runs: Sequence[Run]) -> list[ComparedPrompts]:
+    """One side a run, each prompt by itself; the thresholds of the first run's effective depth serve all."""
     _refuse_repeated(runs)
     names = run_names(runs)
     for run, name in zip(runs, names):
@@ -109,10 +103,9 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None, *, paired: bool | 
             )
     # One threshold for all: depths by different criteria could not be compared.
     options = _thresholds(runs[0])
-    numbers = _copies(runs, paired) if cluster is None else _clusters(runs, names, cluster)
     return [
-        ComparedPrompts(run, name, run.prompts, replace(_curves(run, name), cluster=member), options)
-        for run, name, member in zip(runs, names, numbers)
+        ComparedPrompts(run, name, run.prompts, replace(_curves(run, name), cluster=None), options)
+        for run, name in zip(runs, names)
     ]
 
 
@@ -155,36 +148,6 @@ def differing_options(sides: Sequence[ComparedPrompts]) -> list[str]:
         if unlike and side.run is not sides[0].run:
             sentences.append(f"{sides[0].name} and {side.name} were measured differently: {'; '.join(unlike)}")
     return sentences
-
-
-def _copies(runs: Sequence[Run], paired: bool | None) -> list[NDArray[np.intp] | None]:
-    """A number for each prompt, equal for copies, also of another run; None where no run has copies."""
-    if not any(run.copies for run in runs):
-        return [None] * len(runs)
-    first: dict[object, int] = {}
-    return [
-        np.array(
-            [first.setdefault((number if paired is False else 0, prompt.ids), len(first)) for prompt in run.prompts]
-        )
-        for number, run in enumerate(runs)
-    ]
-
-
-def _clusters(runs: Sequence[Run], names: Sequence[str], label: str) -> list[NDArray[np.intp] | None]:
-    """The number of each prompt's cluster, equal for equal labels of all runs, and for copies."""
-    cluster_values = []
-    for run, name in zip(runs, names):
-        try:
-            cluster_values.append(clusters(run.prompts, label))
-        except OptionError as error:
-            raise OptionError(f"{name}: {error}") from error
-    # Numbered over all runs together: equal labels are one cluster in every run.
-    _, member = parts(value for values in cluster_values for value in values)
-    copies = _copies(runs, None)
-    each = [numbers for numbers in copies if numbers is not None]
-    together = drawn_together(member, np.concatenate(each)) if each else member
-    assert together is not None
-    return list(np.split(together, np.cumsum(list(map(len, cluster_values)))[:-1]))
 
 
 def _flat(identity: Identity, measures: Iterable[str] = ()) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def ing_probe(
         held_out = int((~sampled.training).sum())
         dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
         dataset.attrs["training"] = len(sampled.labels) - held_out
-        return LabelledResult(dataset, _conclude(dataset), _tabulate)
+        return LabelledResult(dataset, _conclude(dataset), _tabulate, figure="ing")
 
 
 def _conclude(data: xr.Dataset) -> str:

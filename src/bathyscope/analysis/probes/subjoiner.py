@@ -24,6 +24,7 @@ from bathyscope.analysis.probes.words import place_words, read_words
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled
@@ -121,7 +122,7 @@ def subjoiner(
         dataset = _dataset(measured, top, Sampling(resamples, level, seed))
         dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
         dataset.attrs |= {"level": level, "resamples": resamples}
-        return LabelledResult(dataset, _conclude(dataset), _tabulate)
+        return LabelledResult(dataset, _conclude(dataset), _tabulate, figure="subjoiner")
 
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:
@@ -134,7 +135,7 @@ def _conclude(data: xr.Dataset) -> str:
     pieces, held_out, split = data.attrs["pieces"], data["held_out"].values, data["split"].values
     return (
         f"Head {int(best['top_head'])} of block {int(best['top_block'])} gathers the tokens of words most: score "
-        f"{float(best['top_score']):.3f} ({float(best['ci_low']):.3f} to {float(best['ci_high']):.3f}). Attention of a "
+        f"{Estimate.of(best, 'top_score', 'ci'):.3f}. Attention of a "
         f"word's last token to the {pieces - 1} tokens before it: in words of {pieces} tokens (split), in words of one "
         f"(whole), and the difference (score), on {int((held_out & split).sum())} and "
         f"{int((held_out & ~split).sum())} held-out words. The order is that of the other half of the words."

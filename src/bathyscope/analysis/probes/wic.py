@@ -19,6 +19,7 @@ from bathyscope.analysis.probes.logistic import Fit, Settings, accuracy, fit
 from bathyscope.analysis.probes.wic_rows import Rows, WordPair, read_pairs
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
@@ -96,7 +97,7 @@ def wic_probe(
         majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
         dataset = _dataset(fits, settings, majority)
         dataset.attrs |= {"model": ready.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
-        return LabelledResult(dataset, _conclude(dataset), _tabulate)
+        return LabelledResult(dataset, _conclude(dataset), _tabulate, figure="wic")
 
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:
@@ -107,10 +108,9 @@ def _tabulate(data: xr.Dataset) -> pd.DataFrame:
 def _conclude(data: xr.Dataset) -> str:
     """Return where word meaning is read best."""
     best = data.stack(place=("features", "boundary")).isel(place=int(data["accuracy"].values.argmax()))
-    accuracy, low, high = (float(best[name]) for name in ("accuracy", "ci_low", "ci_high"))
     return (
         f"Word meaning is read best at boundary {int(best['boundary'])}, by {best['features'].item()}: accuracy "
-        f"{accuracy:.3f} ({low:.3f} to {high:.3f}). Majority label: {float(data['majority']):.3f}."
+        f"{Estimate.of(best, 'accuracy', 'ci'):.3f}. Majority label: {float(data['majority']):.3f}."
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, ModelName, make_app
+from bathyscope.cli.arguments import LOADING_OVER_RANKS, ModelName, make_app
 from bathyscope.cli.console import quiet_libraries, say, write_json
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import View, print_result
+from bathyscope.core.tables import TextTable
 from bathyscope.errors import ModelError
 
 if TYPE_CHECKING:
@@ -87,4 +88,4 @@ def _write_gap(values: Sequence[float]) -> str:
     return f"{max(values):.1e}"
 
 
-app = make_app(check_command, _EXAMPLES, loading=LOADING)
+app = make_app(check_command, _EXAMPLES, loading=LOADING_OVER_RANKS)

@@ -12,12 +12,12 @@ from cyclopts import Parameter
 import bathyscope
 from bathyscope.analysis.options import CompareOptions
 from bathyscope.cli.arguments import Partial, ResultFormat, make_app, open_run
-from bathyscope.cli.console import say
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.console import say, write
+from bathyscope.cli.printing import print_result
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
-    from bathyscope.analysis.depths import Comparison
+    pass
 
 _EXAMPLES = """\
 Examples:
@@ -52,32 +52,20 @@ def compare_command(
     folders, pairs = _split_pairs(runs)
     opened = [open_run(folder, partial) for folder in folders]
     comparison = bathyscope.compare(opened, pairs=pairs, paired=paired, **options)
-    print_result(comparison, format, lambda: _view(comparison))
+    print_result(comparison, format)
+    for note in comparison.notes:
+        if format == "table":
+            write(f"Note: {note}.")
+        else:
+            say(f"note: {note}.")
     # CSV and JSON hold numbers alone, so notes and the conclusion go to the person at the terminal.
     if format != "table":
-        for note in comparison.notes:
-            say(f"note: {note}.")
         say(comparison.text)
     if out is not None:
         from bathyscope.pages.comparison.page import write_comparison
 
         say(f"Written: {write_comparison(comparison, out)}")
     return 0
-
-
-def _view(comparison: Comparison) -> View:
-    from bathyscope.pages.comparison.leading import leading_tables
-    from bathyscope.pages.comparison.table import LEGEND, difference_rows, no_difference, remarks, title
-
-    blocks: list[TextTable | str] = []
-    for number in range(comparison.data.sizes["comparison"]):
-        data = comparison.data.isel(comparison=number)
-        for first in leading_tables(comparison, number):
-            blocks += [TextTable(first.headings, first.rows, first.title), ""]
-        headings, rows = difference_rows(comparison, number)
-        caption = [*no_difference(comparison, number), *remarks(data)]
-        blocks += [TextTable(headings, rows, title(data), caption, ("> 0", "d", "Blocks")), ""]
-    return View([*blocks, *(f"Note: {note}." for note in comparison.notes), LEGEND])
 
 
 def _split_pairs(arguments: Sequence[str]) -> tuple[list[str], list[tuple[int, int]] | None]:

@@ -35,7 +35,7 @@ def depth_performance_command(
     check_picture(out)
     result = bathyscope.depth_performance(table, **options)
     print_result(result, format)
-    write_picture(out, "depth_performance", result.data)
+    write_picture(out, result)
     return 0
 
 

@@ -12,13 +12,14 @@ from bathyscope.cli.arguments import make_app
 from bathyscope.cli.commands.survey import measure_flags, read_sources
 from bathyscope.cli.console import quiet_libraries
 from bathyscope.cli.flags import nest_options
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import View, print_result
+from bathyscope.core.tables import TextTable
 from bathyscope.core.text import duration, in_bytes, scaled
 from bathyscope.measures.declaration import Declaration
 from bathyscope.surveying.options import EstimateOptions
 
 if TYPE_CHECKING:
-    from bathyscope.surveying.cost import Estimate
+    from bathyscope.surveying.cost import CostEstimate
 
 _EXAMPLES = """\
 Examples:
@@ -42,7 +43,7 @@ def estimate_command(model: str, /, *, format: Literal["table", "json"] = "table
     return 0
 
 
-def _view(estimate: Estimate) -> View:
+def _view(estimate: CostEstimate) -> View:
     rates = estimate.rates
     blocks, readout = scaled(estimate.block_flops), scaled(estimate.readout_flops)
     rows = [
@@ -70,7 +71,7 @@ def _view(estimate: Estimate) -> View:
     )
 
 
-def _describe_room(estimate: Estimate) -> str:
+def _describe_room(estimate: CostEstimate) -> str:
     """Return in a sentence whether the model and the survey have room on the device."""
     free = "" if estimate.free_bytes is None else f" into the {in_bytes(estimate.free_bytes)} that are free"
     device = f"on {estimate.rates.device}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,19 +18,13 @@ from bathyscope.cli.arguments import (
     take_options,
 )
 from bathyscope.cli.console import quiet_libraries, say
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import print_result
 from bathyscope.errors import OptionError
 from bathyscope.surgery.options import EvaluateOptions
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
-    from bathyscope.surgery.benchmarks import Evaluation
-
-_LEGEND = (
-    "Value ± standard error over documents; in brackets the difference from the normal model on the same documents, ± "
-    "its standard error (none where documents agree). loglikelihood: of the right answer, in nats."
-)
 _EXAMPLES = """\
 Examples:
   bathyscope evaluate gpt2 --tasks hellaswag,arc_easy,lambada_openai --schedules drop,swap,repeat:5
@@ -86,7 +79,7 @@ def evaluate_command(
         say(f"Loading {place}; the results go to {out}.", quiet)
         evaluation = bathyscope.evaluate(bathyscope.load(place, **loading), benchmarks, **options, progress=not quiet)
     say(f"Written: {out}", quiet)
-    print_result(evaluation, format, lambda: _view(evaluation))
+    print_result(evaluation, format)
     return 0
 
 
@@ -97,42 +90,6 @@ def read_task_files(arguments: Sequence[str]) -> dict[str, str]:
         if not (name and separator and path):
             raise OptionError(f"--data {text!r} is not NAME=FILE; for example --data hellaswag=validation.jsonl.")
     return {name: path for name, _, path in pairs}
-
-
-def _view(evaluation: Evaluation) -> View:
-    frame = evaluation.to_dataframe()
-    tasks = dict.fromkeys(frame["task"])
-    return View([*(_task_table(frame[frame["task"] == task], task) for task in tasks), _LEGEND])
-
-
-def _task_table(frame: pd.DataFrame, task: str) -> TextTable:
-    """Return a table with one line a schedule and one column a metric."""
-    from bathyscope.surgery.benchmarks.variants import NORMAL
-
-    metrics = list(dict.fromkeys(frame["metric"]))
-    row_of = {(row.schedule, row.metric): row for row in frame.itertuples()}
-    rows = [
-        [
-            "normal" if schedule == NORMAL else schedule,
-            *(_write_value(row_of.get((schedule, metric)), schedule == NORMAL) for metric in metrics),
-        ]
-        for schedule in dict.fromkeys(frame["schedule"])
-    ]
-    return TextTable(["Schedule", *metrics], rows, task)
-
-
-def _write_value(row: Any, is_normal: bool) -> str:
-    if row is None:
-        return "–"
-    text = f"{row.value:.4g}{_write_error(row.stderr)}"
-    if is_normal or math.isnan(row.difference):
-        return text
-    return f"{text} ({row.difference:+.3g}{_write_error(row.difference_stderr)})"
-
-
-def _write_error(stderr: float) -> str:
-    """Return nothing where there is no error, as of one document, and where documents agree, which says little."""
-    return f" ± {stderr:.2g}" if stderr > 0 else ""
 
 
 app = make_app(evaluate_command, _EXAMPLES, EvaluateOptions, loading=LOADING)

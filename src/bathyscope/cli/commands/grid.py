@@ -10,8 +10,9 @@ from cyclopts import Parameter
 import bathyscope
 from bathyscope.cli.arguments import Quiet, ResultFormat, make_app
 from bathyscope.cli.console import quiet_libraries, say
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import View, print_result
 from bathyscope.core.interrupts import INTERRUPTED
+from bathyscope.core.tables import TextTable
 from bathyscope.errors import BathyscopeError
 
 if TYPE_CHECKING:

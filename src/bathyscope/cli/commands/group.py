@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import bathyscope
 from bathyscope.analysis.options import GroupOptions
 from bathyscope.cli.arguments import Partial, Picture, ResultFormat, check_picture, make_app, open_run, write_picture
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import print_result
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 _EXAMPLES = """\
 Examples:
@@ -37,20 +37,9 @@ def group_command(
     """
     check_picture(out)
     result = bathyscope.group(open_run(run, partial), by, **options)
-    print_result(result, format, lambda: _view(result.data))
-    write_picture(out, "grouped", result.data)
+    print_result(result, format)
+    write_picture(out, result)
     return 0
-
-
-def _view(data: xr.Dataset) -> View:
-    from bathyscope.pages.comparison.table import GROUP_LEGEND, group_remarks, group_rows, pair_rows
-
-    headings, rows = group_rows(data)
-    blocks: list[TextTable | str] = [TextTable(headings, rows, f"Depth by {data.attrs['by']}", group_remarks(data))]
-    for pair in data["pair"].values.tolist():
-        headings, rows = pair_rows(data, pair)
-        blocks += ["", TextTable(headings, rows, pair)]
-    return View([*blocks, GROUP_LEGEND])
 
 
 app = make_app(group_command, _EXAMPLES, GroupOptions)

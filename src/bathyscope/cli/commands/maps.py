@@ -13,13 +13,13 @@ from bathyscope.analysis.options import MapsOptions
 from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, ResultFormat, make_app, run_on_models, write_picture
 from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import say
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import print_result
 from bathyscope.core.own_files import require_own, require_own_picture
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 ARRAYS = ".nc"
 
@@ -60,7 +60,7 @@ def maps_command(
         options=options,
         quiet=quiet,
     )
-    print_result(result, format, lambda: View([_table(result.data)]))
+    print_result(result, format)
     for file in files:
         if file.suffix == ARRAYS:
             from bathyscope.analysis.between.map_results import encode_maps
@@ -69,7 +69,7 @@ def maps_command(
             write_output(file, encode_maps(result.data))
             say(f"Written: {file}", quiet)
         else:
-            write_picture(file, "maps", result.data, quiet)
+            write_picture(file, result, quiet)
     return 0
 
 
@@ -87,26 +87,6 @@ def _check_kinds(files: Sequence[Path]) -> None:
             require_own(file, "a file of maps", open_maps)
         else:
             require_own_picture(file)
-
-
-def _table(data: xr.Dataset) -> TextTable:
-    """Return a table of every source with its best target."""
-    from bathyscope.statistics.diagonal import NONE
-
-    # One line a source: all pairs would be thousands of lines, which are in the CSV.
-    rows: list[list[str]] = []
-    for source, target in enumerate(data["best_target"].values.tolist()):
-        source_depth = f"{float(data['relative_depth_source'][source]):.2f}"
-        if target == NONE:
-            rows.append([str(source), source_depth, "–", "–", "–", "–"])
-            continue
-        pair = data.isel(source=source, target=target)
-        error, low, high = (float(pair[f"relative_error{end}"]) for end in ("", "_low", "_high"))
-        target_depth = f"{float(pair['relative_depth_target']):.2f}"
-        interval = f"{error:.3g} ({low:.3g} to {high:.3g})"
-        rows.append([str(source), source_depth, str(target), target_depth, interval, f"{float(pair['r2']):.3f}"])
-    headings = ("source", "relative depth", "best target", "relative depth", "relative error", "R²")
-    return TextTable(headings, rows)
 
 
 app = make_app(maps_command, _EXAMPLES, MapsOptions, loading=LOADING_SEVERAL)

@@ -3,9 +3,10 @@
 import bathyscope
 from bathyscope.cli.arguments import ResultFormat, make_app
 from bathyscope.cli.console import is_terminal, terminal_width
-from bathyscope.cli.printing import View, frame_table, print_result
+from bathyscope.cli.printing import View, print_result
 from bathyscope.cli.wrapping import cut
 from bathyscope.core.result import TableResult, rows_of
+from bathyscope.core.tables import frame_table
 from bathyscope.pages.catalogue import Kind
 
 _EXAMPLES = """\

@@ -26,7 +26,8 @@ from bathyscope.cli.arguments import (
     run_on_models,
     write_picture,
 )
-from bathyscope.cli.printing import TextTable, View, frame_table, print_result
+from bathyscope.cli.printing import View, print_result
+from bathyscope.core.tables import TextTable, frame_table
 
 PROBES = ("wic", "ing", "subjoiner")
 _EXAMPLES = """\
@@ -103,7 +104,7 @@ def subjoiner_command(
         return View([TextTable(table.headings, rows)])
 
     print_result(result, format, make_view)
-    write_picture(out, "subjoiner", result.data, quiet)
+    write_picture(out, result, quiet)
     return 0
 
 

@@ -13,14 +13,13 @@ import bathyscope
 from bathyscope.cli.arguments import LOADING, ModelName, Quiet, ResultFormat, load_models, make_app, report_interruption
 from bathyscope.cli.commands.evaluate import read_task_files
 from bathyscope.cli.commands.survey import read_source
-from bathyscope.cli.console import Format, is_terminal, quiet_libraries, say
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.console import Format, quiet_libraries, say
+from bathyscope.cli.printing import print_result
 from bathyscope.surgery.options import PruneOptions
 
 if TYPE_CHECKING:
     from bathyscope.surgery.plan.plan import Plan
 
-_DROPPED = re.compile(r"drop:\d+")
 _NAMED = re.compile(r"([A-Za-z][\w-]*)=(.+)", re.DOTALL)
 """Prompts of a domain; options of prompts stand behind a question mark, and begin with no name."""
 _EXAMPLES = """\
@@ -107,40 +106,9 @@ def read_domain_sources(prompts: Sequence[str]) -> Any:
 
 def print_plan(plan: Plan, format_: Format, out: str | None = None, quiet: bool = False) -> None:
     """Print a plan, and where it was written."""
-    print_result(plan, format_, lambda: _view(plan))
+    print_result(plan, format_)
     if out is not None:
         say(f"Written: {out}", quiet)
-
-
-def _view(plan: Plan) -> View:
-    """Return a plan's candidates, what it changes, and its tasks."""
-    from bathyscope.surgery.plan.stability_text import AGAIN_HEADINGS, again_cells, transfer_cells, transfer_headings
-    from bathyscope.surgery.plan.task_table import HEADINGS as TASK_HEADINGS
-    from bathyscope.surgery.plan.task_table import task_cells
-    from bathyscope.surgery.plan.text import HEADINGS, cells
-
-    rows = cells(plan.data)
-    if is_terminal():
-        # A file keeps the schedules that --schedule takes; a terminal has room for the numbers of the blocks alone.
-        rows = [[name, _shorten_schedule(subset), *others] for name, subset, *others in rows]
-    candidates = TextTable(
-        ["candidate", *HEADINGS.values()], rows, "Costs in nats per token", optional=("calibration", "KL")
-    )
-    blocks: list[TextTable | str] = [candidates]
-    if plan.fits:
-        changes = [list(row) for row in plan.before_after.itertuples(index=False)]
-        blocks.append(TextTable(["", "before", "after"], changes, f"What {plan.left_out} changes"))
-    if again := again_cells(plan.data):
-        title = "How sure the choice is: share of bootstraps of the calibration prompts"
-        blocks.append(TextTable(list(AGAIN_HEADINGS), again, title))
-    if "transfer" in plan.data:
-        title = "Nats per token more than the domain's own choice, on its test prompts; intervals hold together"
-        blocks.append(TextTable(transfer_headings(plan.data), transfer_cells(plan.data), title))
-    if plan.speeds is not None:
-        blocks.append(f"Speed: {plan.speeds.text}")
-    if plan.tasks_data is not None:
-        blocks.append(TextTable(TASK_HEADINGS, task_cells(plan.tasks_data), f"Tasks without {plan.left_out}"))
-    return View(blocks)
 
 
 app = make_app(
@@ -150,9 +118,3 @@ app = make_app(
     loading=LOADING,
     usage="Usage: bathyscope prune MODEL --calibration STR... --test STR... [OPTIONS]",
 )
-
-
-def _shorten_schedule(schedule: str) -> str:
-    """Return ``1,4,7`` for ``drop:1,drop:4,drop:7``; another schedule as it is."""
-    parts = schedule.split(",")
-    return ",".join(part.removeprefix("drop:") for part in parts) if all(map(_DROPPED.fullmatch, parts)) else schedule

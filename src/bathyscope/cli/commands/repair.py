@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from bathyscope.cli.arguments import (
 )
 from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import Format, quiet_libraries, say
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import print_result
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError
 from bathyscope.surgery.options import RepairOptions
@@ -77,6 +78,8 @@ def repair_command(
     place = model
     order: Any = schedule
     if is_plan(model):
+        from bathyscope.model.reading import READING
+
         plan = bathyscope.open(model)
         _require_no_schedule(schedule)
         plan.as_schedule()
@@ -85,6 +88,9 @@ def repair_command(
         if calibration is None or test is None:
             # With another seed, generated problems would be other prompts than those of the plan.
             options.setdefault("seed", int(plan.data.attrs["seed"]))
+            # and so would texts that a template does not write
+            for name, value in json.loads(str(plan.data.attrs.get(READING, "{}"))).items():
+                options.setdefault(name, value)
         calibration, test = (
             _find_source(plan, role, text) for role, text in (("calibration", calibration), ("test", test))
         )
@@ -116,15 +122,7 @@ def repair_command(
 
 def print_repair(repaired: Repaired, format_: Format) -> None:
     """Print whether a repair is proved, and its rungs."""
-    print_result(repaired, format_, lambda: _view(repaired))
-
-
-def _view(repaired: Repaired) -> View:
-    from bathyscope.surgery.repairing.repaired import HEADINGS
-
-    table = TextTable(HEADINGS, [rung.cells() for rung in repaired.rungs])
-    reasons = [f"{rung.name}: {rung.why_not}" for rung in repaired.rungs if rung.why_not]
-    return View([table, *reasons])
+    print_result(repaired, format_)
 
 
 def _require_no_schedule(schedule: str | None) -> None:

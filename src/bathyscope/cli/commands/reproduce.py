@@ -13,8 +13,10 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import LOADING, Quiet, ResultFormat, make_app, report_interruption, take_options
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.flags import join_options
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import View, print_result
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import TableResult
+from bathyscope.core.tables import TextTable
 from bathyscope.errors import OptionError
 from bathyscope.pages.options import ReproduceOptions
 
@@ -174,7 +176,7 @@ def _view(reproduced: Reproduced) -> View:
     from bathyscope.pages.papers.rows import drawn_rows, missing_lines
 
     blocks: list[TextTable | str] = []
-    for number, pairs in reproduced.tables.items():
+    for number, pairs in reproduced.entries.items():
         table = reproduced.target.paper.tables[number]
         blocks += [_pair_table(table, pairs), f"{_DEPTHS if table.data else _SIZES} {table.note}".strip() + "\n"]
     files = [[row["figure"], ", ".join(row["models"]), row["file"]] for row in drawn_rows(reproduced.drawn)]
@@ -236,8 +238,8 @@ def _figure_table(rows: Iterable[dict[str, Any]]) -> TextTable:
 def _write_pair(pair: TableEntry) -> Text:
     unknown = _NONE if pair.blocks is None else "none"
     measured = unknown if pair.measured is None else str(pair.measured)
-    if pair.measured is not None and None not in (pair.ci_low, pair.ci_high):
-        measured += f" ({pair.ci_low:.0f}–{pair.ci_high:.0f})"
+    if pair.measured is not None and pair.ci_low is not None and pair.ci_high is not None:
+        measured += f" ({Estimate(pair.measured, pair.ci_low, pair.ci_high).interval('.0f')})"
     published = _NONE if pair.published is None else str(pair.published)
     return Text(f"{measured} {_MARKS[pair.agrees]} {published}", style="red" if pair.agrees is False else "")
 

@@ -12,9 +12,11 @@ from cyclopts import Parameter
 import bathyscope
 from bathyscope.cli.arguments import OptionalText, Partial, make_app, open_run
 from bathyscope.cli.console import Format, say, terminal_width, write
-from bathyscope.cli.printing import TextTable, View, frame_table, print_result
-from bathyscope.cli.summary import effective_depth_table, headline_lines
+from bathyscope.cli.printing import View, print_result
+from bathyscope.cli.summary import headline_lines
+from bathyscope.core.estimates import Estimate, write_number
 from bathyscope.core.result import TableResult, rows_of
+from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.errors import OptionError
 from bathyscope.prompts.parts import resampled
 
@@ -122,7 +124,7 @@ def show_command(
             result,
             format,
             lambda: (
-                View([effective_depth_table(opened)], conclusion=())
+                View(opened.tables(), conclusion=())
                 if depths
                 else _measure_view(frame, cluster, cost_of_leaving_out(opened, cluster) if measure == "drop" else None)
             ),
@@ -216,9 +218,9 @@ def _bar_table(rows: pd.DataFrame) -> TextTable:
     addresses = _addresses(rows)
     cells: list[list[str]] = []
     for place, mean, low, high in zip(*columns, strict=True):
-        interval = "–" if low != low else f"{low:.4g} to {high:.4g}"
-        estimate = "–" if mean != mean else f"{mean:.4g}"
-        cells.append([f"{place}{addresses[len(cells)]}", estimate, interval, _draw_bar(mean, largest, longest)])
+        interval = Estimate(mean, low, high).interval(".4g")
+        bar = _draw_bar(mean, largest, longest)
+        cells.append([f"{place}{addresses[len(cells)]}", write_number(mean, ".4g"), interval, bar])
     return TextTable(["Place", "Mean", "95 % interval", ""], cells)
 
 

@@ -42,7 +42,7 @@ def solved_by_command(
         format: of the summary on standard output.
     """
     from bathyscope.core.output import write_output
-    from bathyscope.prompts.files import prompt_lines
+    from bathyscope.prompts.prompt_rows import prompt_lines
 
     if out.suffix != _SUFFIX:
         raise OptionError(f"The name {str(out)!r} must end in {_SUFFIX}; it is a file of prompts, one a line.")
@@ -69,7 +69,7 @@ def solved_by_command(
 
 def _is_labelled(file: Path) -> bool:
     """Whether every prompt of a file has one label, of whatever name, that says which models solve it."""
-    from bathyscope.prompts.files import read_prompts
+    from bathyscope.prompts.prompt_rows import read_prompts
 
     labels = [{name for name, value in prompt.labels.items() if value in CLASSES} for prompt in read_prompts(str(file))]
     return bool(set.intersection(*labels))

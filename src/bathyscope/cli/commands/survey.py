@@ -17,7 +17,9 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import Quiet, make_app, take_options
 from bathyscope.cli.console import quiet_libraries, say
 from bathyscope.cli.flags import add_flags, join_options, make_flags, nest_options
+from bathyscope.cli.over_ranks import leave_words_to_first
 from bathyscope.cli.printing import print_result
+from bathyscope.cli.stored import stored_request
 from bathyscope.cli.summary import run_view
 from bathyscope.core.conditions import require_conditions
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
@@ -26,11 +28,11 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import MEASURES, chosen, from_elsewhere
 from bathyscope.model.options import LoadOptions
 from bathyscope.options import coerce
-from bathyscope.surveying.options import PROMPTS_HELP, SurveyOptions
+from bathyscope.surveying.options import PROMPTS_HELP, StatesOptions, SurveyOptions
 from bathyscope.surveying.papers.faults import FAULTS
 from bathyscope.surveying.papers.presets import preset as preset_of
 
-CALL = join_options(LoadOptions, SurveyOptions)
+CALL = join_options(LoadOptions, SurveyOptions, StatesOptions)
 """What a survey takes besides the model and the measures' options."""
 Sources = Annotated[list[str], Parameter(help=PROMPTS_HELP, negative=())]
 """Prompts of other commands, as ``survey`` takes them."""
@@ -40,6 +42,7 @@ Examples:
   bathyscope survey ./model --prompts s.txt:50 --measures drop --drop.blocks 0,1
   bathyscope survey gpt2 --prompts mine.jsonl --preset lad2024 --json | jq .
   bathyscope survey gpt2 --prompts gsm8k:20 --out runs/gpt2 --grow
+  bathyscope survey --states hidden_states/ --head ./model --boundaries 0,16,32
   bathyscope survey --recipe survey.yaml --lens.k 10
 
 Options of measures: bathyscope survey --help-measures, or --help skip for one.
@@ -53,6 +56,7 @@ A recipe holds the arguments of the Python call, and flags override it:
 
 _MODEL = Group("The model", sort_key=1)
 _MEASURED = Group("What is measured", sort_key=2)
+_STATES = Group("Stored states of a served model, in place of MODEL", sort_key=2)
 _RUN = Group("The run", sort_key=3)
 _FAULTS = Group(
     "Faults of the papers' published code",
@@ -63,6 +67,7 @@ _GROUP_BY_OPTION = dict.fromkeys(("prompts", "measures", "preset", "schedule", "
 _GROUP_BY_OPTION |= dict.fromkeys(("write", "temperature"), _MEASURED)
 _GROUP_BY_OPTION |= dict.fromkeys(("out", "grow", "until", "budget", "part", "seed"), _RUN)
 _GROUP_BY_OPTION |= dict.fromkeys(("batch_tokens", "memory", "call_tokens"), _RUN)
+_GROUP_BY_OPTION |= dict.fromkeys(("states", "head", "boundaries"), _STATES)
 _GROUP_BY_OPTION |= dict.fromkeys(("engine", "workers", "address", "worker_timeout"), _RUN)
 _FAULTY = {(fault.measure, name) for fault in FAULTS for name in fault.options}
 
@@ -132,20 +137,23 @@ def survey_command(
     """
     typed = read_sources(nest_options(options))
     name, loading, surveying = read_request(recipe, {"model": model, **typed} if model else typed, allow_code)
+    leave_words_to_first(loading.get("tensor_parallel"))
     out = str(surveying["out"])
-    say(f"Loading {name}; the run goes to {out}.", quiet)
+    source = f"Reading {surveying['states']} by the head of {name}" if "states" in surveying else f"Loading {name}"
+    say(f"{source}; the run goes to {out}.", quiet)
     command_line = session.current().command_line
     try:
         with quiet_libraries(downloads=not quiet):
             # The verb loads the model only after every other argument has been checked.
-            run = bathyscope.survey(
-                name,
-                **surveying,
-                loading=loading,
-                progress=not quiet,
-                command=command_line,
+            run = (
+                bathyscope.survey_states(**surveying, progress=not quiet, command=command_line)
+                if "states" in surveying
+                else bathyscope.survey(name, **surveying, loading=loading, progress=not quiet, command=command_line)
             )
     except KeyboardInterrupt as stop:
+        # another rank of the same survey says what is left
+        if session.current().silent:
+            raise
         raise KeyboardInterrupt(describe_interruption(out)) from stop
     print_result(run, "json" if as_json else "table", lambda: run_view(run))
     return 0
@@ -155,6 +163,8 @@ def read_request(
     recipe: Path | None, typed: Mapping[str, Any], allow_code: bool = False
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return what a recipe and flags request together: the model, and arguments of ``load`` and of ``survey``, checked.
+
+    Of stored states: their head, nothing, and arguments of ``survey_states``.
 
     Raises:
         OptionError: unreadable recipe, one that runs code, unknown argument, value of another type, no model or no
@@ -172,6 +182,8 @@ def read_request(
     allowed = make_dataclass("Recipe", extra_fields, bases=(CALL,), frozen=True)
     request: Any = coerce(allowed, arguments, "survey" if recipe is None else f"recipe {recipe}")
     values = {option.name: getattr(request, option.name) for option in fields(request)}
+    if values["states"] is not None:
+        return stored_request(values, measures)
     for name, flag in (("model", "MODEL"), ("prompts", "--prompts")):
         if values[name] is None:
             raise OptionError(
@@ -185,6 +197,8 @@ def read_request(
         values["measures"] = ",".join(values["measures"])
     model = str(values.pop("model"))
     loading = take_options(LoadOptions, values)
+    # without states the others mean nothing
+    require_conditions(StatesOptions, {name: values.pop(name) for name in ("states", "head", "boundaries")})
     if values["out"] is None:
         values["out"] = default_out(model, values["prompts"], values["part"])
     require_conditions(LoadOptions, loading)

@@ -14,7 +14,7 @@ import transformers
 from torch import Tensor
 
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
@@ -27,11 +27,11 @@ from bathyscope.model import AnyModel, alone, loaded
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.identity import compare_models, identity_of
-from bathyscope.model.reading import tokenized
+from bathyscope.model.reading import PromptReading
 from bathyscope.options import Range
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.gradients.differentiable import differentiating, require_differentiable
@@ -144,6 +144,8 @@ def fit_lens(
     memory: float = 4.0,
     seed: int = 0,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     progress: Progress = True,
 ) -> FittedLens:
     """Fit a Jacobian lens: how the stream at each boundary acts on the stream at the end, on average.
@@ -174,7 +176,7 @@ def fit_lens(
         ready = loaded(model, prompts)
         fit = LensFit(directions, skip_first, memory, seed)
         fit.require_possible(ready.anatomy)
-        read = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)
+        read = PromptReading(beyond_context, add_special_tokens, chat).read(ready, prompts, seed=seed)
         origin = LensOrigin.of_model(identity_of(ready), prompts=read.dataset, prompt_hash=read.hash)
         fitting = Fitting(fit, ready.anatomy, read, origin, place)
         return fitting.run(Wavefront(ready.anatomy, tails=False), progress=progress)

@@ -23,8 +23,8 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.core.result import rows_of
-from bathyscope.core.text import shown, without_folders
+from bathyscope.core.result import TabledResult, rows_of
+from bathyscope.core.text import without_folders
 from bathyscope.errors import OptionError, describe_value, warn
 from bathyscope.labels import Table, labelled
 from bathyscope.measures.jacobian.writing import write_lens
@@ -109,7 +109,7 @@ class LensOrigin:
         return ModelIdentity.of_record(asdict(self))
 
 
-class FittedLens:
+class FittedLens(TabledResult):
     """Matrices J_b that carry the stream at boundary b to where it would stand at the last one.
 
     Args:
@@ -139,8 +139,9 @@ class FittedLens:
         self.counts = tuple(counts)
         self.squares_B = squares_B
 
-    def __repr__(self) -> str:
-        return shown(f"<FittedLens of {self.origin.model}: width {self.width}, {self.prompts} prompts>")
+    @property
+    def _outline(self) -> str:
+        return f" of {self.origin.model}: width {self.width}, {self.prompts} prompts"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FittedLens:
         # Options are copied into manifests; the matrices of a large model must not be.

@@ -93,7 +93,7 @@ class AttentionLocality(Measure[AttentionLocalityOptions], declared=DECLARATION)
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         from bathyscope.model.anatomy.attention import attention_heads
 
-        self._heads = max(attention_heads(facts.anatomy))
+        self._heads = attention_heads(facts.anatomy)
         lengths = [len(prompt) for prompt in prompts]
         beyond = [offset for offset in self.options.offsets if offset >= min(lengths)]
         if beyond:
@@ -115,23 +115,28 @@ class AttentionLocality(Measure[AttentionLocalityOptions], declared=DECLARATION)
 class AttentionLocalityProbe(MeasureProbe):
     """Adds up weights by offset, block after block; weights themselves are not kept."""
 
-    def __init__(self, offsets: Sequence[int], n_blocks: int, heads: int, batch: Batch) -> None:
+    def __init__(self, offsets: Sequence[int], n_blocks: int, heads: Sequence[int], batch: Batch) -> None:
         import torch
 
         super().__init__(wants_weights=True)
+        self._heads = tuple(heads)
         self._offsets = tuple(offsets)
         self._batch = batch
         self._summed = sorted({_SELF, *range(1, PREVIOUS + 1), *offsets})
         # NaN stays where a block, or a head of a block with fewer of them, has no weights
-        shape = (batch.size, n_blocks, heads)
+        shape = (batch.size, n_blocks, max(heads))
         device = batch.ids_BT.device
         self._by_offset = torch.full((*shape, len(self._summed)), torch.nan, dtype=torch.float64, device=device)
         self._first_key = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
 
     def baseline(self, view: BaselineView) -> None:
+        from bathyscope.model.anatomy.attention import all_heads
+
         if view.weights is None:
             return
-        by_offset, first_key = summed_weights(view.weights, self._batch.valid_BT, self._summed)
+        sums, first_sums = summed_weights(view.weights, self._batch.valid_BT, self._summed)
+        by_offset = all_heads(sums, self._heads[view.block])
+        first_key = all_heads(first_sums, self._heads[view.block])
         heads = by_offset.shape[1]
         self._by_offset[:, view.block, :heads] = by_offset
         self._first_key[:, view.block, :heads] = first_key

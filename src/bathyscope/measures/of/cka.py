@@ -83,6 +83,7 @@ DECLARATION: Final = Declaration(
     panels={"last": ("cka",), "all": ("cka",), "rest": ("cka",), "neighbours": ("cka",)},
     question="which boundaries are alike?",
     rows="a plain forward",
+    needs="boundaries",
 )
 
 
@@ -119,13 +120,18 @@ class Minibatch:
         return [i for i in range(prompts, len(positions)) if tokens == "all" or positions[i][1] > 0]
 
     def groups(self, tokens: str) -> list[list[int]]:
-        """Points of a kind, as places among them, by group of prompts."""
+        """Points of a kind, as places among them, by group of prompts; copies of a prompt are in one group."""
+        from bathyscope.prompts.parts import copies_in
         from bathyscope.statistics.hsic import even_groups
 
         positions = self.positions
-        owners = [positions[point][0] for point in self.points(tokens)]
+        copies = copies_in(self.prompts)
+        number_of = range(len(self.prompts)) if copies is None else copies.tolist()
+        owners = [number_of[positions[point][0]] for point in self.points(tokens)]
+        different = list(dict.fromkeys(number_of))
         places_by_group = [
-            [i for i, owner in enumerate(owners) if owner in group] for group in even_groups(len(self.prompts), GROUPS)
+            [place for place, owner in enumerate(owners) if owner in {different[i] for i in group}]
+            for group in even_groups(len(different), GROUPS)
         ]
         return [group for group in places_by_group if group]
 
@@ -158,7 +164,7 @@ class Cka(Measure[CkaOptions], declared=DECLARATION):
             kind: _restored(merged["hsic"].values[i], merged["hsic_covariance"].values[:, i], degrees[i])
             for i, kind in enumerate(TOKENS)
         }
-        return similarities(sums, self.options.level)
+        return similarities(sums, self.options.level, facts.boundaries)
 
 
 class CkaProbe(MeasureProbe):
@@ -169,8 +175,8 @@ class CkaProbe(MeasureProbe):
 
         super().__init__()
         self._minibatches = begun
-        boundaries = facts.n_blocks + 1
-        self._hsic = np.zeros((len(TOKENS), boundaries, boundaries))
+        self._boundaries = np.array(facts.boundaries)
+        self._hsic = np.zeros((len(TOKENS), len(facts.boundaries), len(facts.boundaries)))
         self._covariance = np.zeros((len(_TERMS), *self._hsic.shape))
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
@@ -188,9 +194,8 @@ class CkaProbe(MeasureProbe):
             step(done / len(self._minibatches))
 
     def result(self) -> xr.Dataset:
-        import numpy as np
 
-        index = np.arange(self._hsic.shape[-1])
+        index = self._boundaries
         coords = {"tokens": list(TOKENS), "term": list(_TERMS), "boundary": index, "boundary_other": index}
         dataset = DECLARATION.dataset({"hsic": self._hsic, "hsic_covariance": self._covariance}, coords)
         for values in dataset.data_vars.values():
@@ -260,8 +265,12 @@ def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
     return np.stack([gram(points_ND[list(chosen)].double().numpy()) for points_ND in points_LND])
 
 
-def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
-    """CKA and its interval by kind of points."""
+def similarities(sums: Mapping[str, HsicSums], level: float, boundaries: Sequence[int] | None = None) -> xr.Dataset:
+    """CKA and its interval by kind of points.
+
+    Args:
+        boundaries: of one model, where they are not all; None = all.
+    """
     import numpy as np
 
     from bathyscope.statistics.hsic import cka as ratio
@@ -276,7 +285,8 @@ def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
             "prompts that differ."
         )
     first, second = data["cka"].shape[1:]
-    coords = {"tokens": list(cka_of), "boundary": np.arange(first), "boundary_other": np.arange(second)}
+    index = [np.arange(count) if boundaries is None else np.array(boundaries) for count in (first, second)]
+    coords = {"tokens": list(cka_of), "boundary": index[0], "boundary_other": index[1]}
     labelled = DECLARATION.dataset(data, coords, percent=f"{100 * level:g} %")
     for end in ("ci_low", "ci_high"):
         labelled[end].attrs["level"] = str(level)

@@ -8,7 +8,7 @@ from bathyscope.core.common_options import PromptResamples
 from bathyscope.core.descriptions import described
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
-from bathyscope.options import Coverage, Resamples
+from bathyscope.options import Coverage, Permutations
 
 _label = partial(Label, source="csordas2025, depth score")
 _LAYER = "Σ_l E[s,l] / max(L−1−s, 1)"
@@ -40,7 +40,7 @@ class DepthScoreOptions:
     first_answer_token: bool = True
     resamples: PromptResamples = 1000
     coverage: Coverage = 0.95
-    permutations: Resamples = 9999
+    permutations: Permutations = 9999
     cluster: str | None = None
 
 

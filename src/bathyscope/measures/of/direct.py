@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.of.skip import REACHES
+from bathyscope.measures.places import PLACES, PositionsForm, as_positions
 from bathyscope.options import Range
 
 _label = partial(Label, source="csordas2025, local effects")
@@ -18,12 +19,16 @@ class DirectOptions:
 
     Args:
         positions: for every prompt the tokens t of the future effects; None = sampled (every 8th token,
-            shuffled, the first four); an empty list = no future effects for that prompt.
+            shuffled, the first four); an empty list = no future effects for that prompt. Or places by name, as of
+            ``skip``: {"at": "Paris"}.
         protect_first: how many first tokens keep the contribution.
     """
 
-    positions: tuple[tuple[int, ...], ...] | None = None
+    positions: PositionsForm = None
     protect_first: Annotated[int, Range(0)] = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "positions", as_positions(self.positions, "direct"))
 
 
 DECLARATION: Final = Declaration(
@@ -40,6 +45,15 @@ DECLARATION: Final = Declaration(
             )
             for reach, where in REACHES.items()
         },
+        "effect_at": _label(
+            "prompt place reduction skipped block",
+            "relative change of a block's contribution when an earlier one is missing from its input, from a named "
+            "place on",
+            formula="as effect_future, of one place alone",
+            direction="higher = the block reads more of the other's contribution",
+            optional=True,
+        ),
+        **PLACES,
         "positions": _label("prompt sample", "sampled token t of the future effects (−1 = none)", "token"),
     },
     order=60,

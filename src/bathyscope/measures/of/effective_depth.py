@@ -74,6 +74,7 @@ DECLARATION: Final = Declaration(
     panels={"estimates": ("depth", "ratio", "index")},
     question="up to which block does the model still work on the answer?",
     rows="none of its own",
+    needs="all boundaries",
 )
 
 
@@ -91,7 +92,7 @@ class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
         from bathyscope.statistics.sampling import Sampling
 
         options = self.options
-        inputs = depth_inputs(merged["residual"], merged["lens"], merged["skip"])
+        inputs = depth_inputs(merged["residual"], merged["lens"], merged.get("skip"))
         inputs = replace(inputs, cluster=clusters_in(merged["residual"], options.cluster))
         estimates = effective_depth(
             inputs,

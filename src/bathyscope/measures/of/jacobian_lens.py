@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal, Protocol, runtime_checkable
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Range
+from bathyscope.prompts.in_memory import Source, kept_source
 from bathyscope.prompts.prompt import PromptSet
-from bathyscope.prompts.source import Source, kept_source
 
 SOURCE: Final = "jlens 2026, Jacobian lens"
 _label = partial(Label, source=SOURCE)
@@ -134,4 +134,5 @@ DECLARATION: Final = Declaration(
     },
     question="what would be said from there if the other blocks acted as they do on average?",
     rows="a plain forward; backward passes to fit it",
+    needs="last boundary",
 )

@@ -145,4 +145,5 @@ DECLARATION: Final = Declaration(
     },
     question="what would the model predict at each boundary?",
     rows="the plain forward",
+    needs="last boundary",
 )

@@ -10,11 +10,13 @@ from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.operand_tables import OPERANDS
+from bathyscope.measures.places import PLACES, PlacesForm, as_places
 from bathyscope.options import Distinct, Range
 
 _label = partial(Label, source="Meng et al. 2022, causal tracing; Zhang & Nanda 2024, activation patching")
 _map = "prompt part boundary token"
 _all = "prompt part boundary"
+_places = "prompt part boundary place"
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,18 @@ class PatchingOptions:
         parts: what is put in: the residual stream at a boundary (block), or what a block's attention or mlp adds to it.
         max_tokens: pairs with a longer prompt are left out: the cost grows with the square of the length; None lifts
             the limit.
+        positions: places by name in the prompt that is patched, which alone are patched, each as a whole and apart from
+            the others: {"at": "Paris"}, a text that it holds, {"at": 7} or {"at": -2}, a token, {"at": "label:city"}, a
+            label; or a list of these. None = every token.
     """
 
     pairs: str | tuple[tuple[str | int, str | int], ...] = "pair"
     parts: Annotated[tuple[Literal["block", "attention", "mlp"], ...], Distinct()] = ("block",)
     max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
+    positions: PlacesForm = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "positions", as_places(self.positions, "patching"))
         selection: Any = self.pairs
         if isinstance(selection, str) and selection.lstrip().startswith("["):
             try:
@@ -85,6 +92,28 @@ DECLARATION: Final = Declaration(
             "KL(p ‖ p_patched)",
             direction="0 = nothing changes",
         ),
+        "recovered_at": _label(
+            _places,
+            "how much of the way to the source's answer a prompt goes when a named place is patched",
+            formula="as recovered, all tokens of the place patched together",
+            direction="0 = the prompt's own answer, 1 = the source's",
+            optional=True,
+        ),
+        "change_at": _label(
+            f"{_places} answer",
+            "change of an answer token's log-probability when a named place is patched",
+            "nats",
+            "as change",
+            optional=True,
+        ),
+        "kl_at": _label(
+            _places,
+            "change of the predicted distribution when a named place is patched",
+            "nats",
+            "as kl",
+            optional=True,
+        ),
+        **PLACES,
         "recovered_all": _label(
             _all,
             "how much of the way to the source's answer a prompt goes when all tokens are patched",

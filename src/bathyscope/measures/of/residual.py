@@ -154,4 +154,5 @@ DECLARATION: Final = Declaration(
     },
     question="how large is each contribution, and which way does it point?",
     rows="the plain forward",
+    needs="boundaries",
 )

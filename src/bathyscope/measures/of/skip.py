@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.places import PLACES, NamedPlaces, PositionsForm, as_positions
 from bathyscope.measures.schedule_tables import ReadTokens
 from bathyscope.options import Distinct, Range
 
@@ -31,7 +32,9 @@ class SkipOptions:
         parts: what is skipped: "block" (the whole block), "attention", "mlp" (its contribution).
         positions: for every prompt the tokens t of the future effects, such as [[9, 41], [17]], or one list for all
             prompts, [[9, 41]]; None = sampled (every 8th token, shuffled, the first four); an empty list = no future
-            effects for that prompt.
+            effects for that prompt. Or places by name, each kept apart in the results: {"at": "Paris"}, a text that
+            every prompt holds, {"at": 7} or {"at": -1}, a token, or {"at": "label:city"}, a label; t is the first token
+            of the place.
         protect_first: how many first tokens keep the skipped block's real output.
         axis: "channels" repeats hu2025's published slip in the future effects: the channels 1 … t−1 of every
             token are skipped, where the tokens 1 … t−1 are meant.
@@ -43,19 +46,22 @@ class SkipOptions:
     """
 
     parts: Annotated[tuple[Literal["block", "attention", "mlp"], ...], Distinct()] = ("block",)
-    positions: tuple[tuple[int, ...], ...] | None = None
+    positions: PositionsForm = None
     protect_first: Annotated[int, Range(0)] = 1
     axis: Literal["tokens", "channels"] = "tokens"
     read_tokens: ReadTokens = None
     output_reductions: Annotated[tuple[Literal["mean", "p95", "max"], ...], Distinct()] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "positions", as_positions(self.positions, "skip"))
         refused = [name for name in self.output_reductions or () if name != "mean"]
         if self.read_tokens is not None and refused:
             raise OptionError(
                 f"skip: read_tokens={self.read_tokens} gives means over tokens, and {refused[0]} needs every token; "
                 "leave read_tokens out, or give output_reductions=['mean']."
             )
+        if self.read_tokens is not None and isinstance(self.positions, NamedPlaces):
+            raise OptionError("skip: read_tokens does not go with places by name, which are read at every token.")
         if self.axis == "channels" and set(self.parts) != {"block"}:
             raise OptionError("skip: axis 'channels' repeats a slip in the skipping of whole blocks; give parts=block.")
 
@@ -101,6 +107,22 @@ DECLARATION: Final = Declaration(
             for reach, where in REACHES.items()
             for which, (over, what, others, higher) in _INFLUENCES.items()
         },
+        "effect_at": _label(
+            "prompt place part reduction skipped block",
+            "relative change of a block's contribution when a block or part is skipped before a named place, from "
+            "there on",
+            formula="as effect_future, of one place alone",
+            direction="higher = the block depends more on the skipped one",
+            optional=True,
+        ),
+        "output_at": _label(
+            "prompt place part reduction skipped",
+            "change of the output probabilities when a block or part is skipped before a named place, from there on",
+            formula="as output_future, of one place alone",
+            direction="higher = the output depends more on the skipped block",
+            optional=True,
+        ),
+        **PLACES,
         "positions": _label("prompt sample", "sampled token t of the future effects (−1 = none)", "token"),
     },
     order=50,

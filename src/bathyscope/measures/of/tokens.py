@@ -97,6 +97,7 @@ DECLARATION: Final = Declaration(
     order=910,
     question="token by token: what is read at each boundary, and what each block adds?",
     rows="none of its own",
+    needs="last boundary",
 )
 
 
@@ -150,12 +151,12 @@ class TokensProbe(MeasureProbe):
     def result(self) -> xr.Dataset:
         import numpy as np
 
-        token_values, blocks = self._values.collect(), np.arange(self._facts.n_blocks)
+        token_values, blocks = self._values.collect(), np.array(self._facts.seen_blocks)
         data = {name: token_values[name] for name in DECLARATION.table or {} if name in token_values}
         width = data["top_id"].shape[-1]
         coords: dict[str, object] = {
             "prompt": np.array(self._numbers, dtype=np.int64),
-            "boundary": np.arange(self._facts.n_blocks + 1),
+            "boundary": np.array(self._facts.boundaries),
             "token": np.arange(width),
             "top": np.arange(data["top_id"].shape[-2]),
         }

@@ -80,4 +80,5 @@ DECLARATION: Final = Declaration(
     },
     question="what could be predicted there, after a linear map to the last boundary?",
     rows="a plain forward",
+    needs="last boundary",
 )

@@ -76,6 +76,16 @@ class Anatomy:
         return len(self.blocks)
 
     @property
+    def is_stored(self) -> bool:
+        """Whether boundaries are read from files, so that there are no blocks to run."""
+        return False
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """The boundaries whose streams a plain forward shows, one more than there are visits of blocks."""
+        return tuple(range(self.n_blocks + 1))
+
+    @property
     def sources(self) -> tuple[nn.Module, ...]:
         """The model's own modules that hold the weights of the blocks, each once."""
         if self.streams is not None:
@@ -236,7 +246,7 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
 
 def _resolve(model: nn.Module, family: Family) -> Anatomy:
     config = config_of(model)
-    listed = _list_blocks(model, family)
+    listed = list_blocks(model, family)
     head = _require(model, family.head, family)
     # a module that stands in a list several times is one block that runs several times
     sources = tuple(dict.fromkeys(listed))
@@ -260,23 +270,38 @@ def _resolve(model: nn.Module, family: Family) -> Anatomy:
         family=family,
         model=model,
         blocks=blocks if streams is None else streams.blocks,
-        readout=Readout(
-            norm=norm,
-            head=head,
-            projection=submodule(model, family.projection) if family.projection else None,
-            multiplier=_number(config, family.logit_multiplier),
-            divisor=_number(config, family.logit_divisor),
-            softcap=_number(config, family.logit_softcap),
-            entries=None if family.logit_entries is None else getattr(config, family.logit_entries, None),
+        readout=make_readout(
+            model,
+            family,
+            norm,
             width=stream.shape[-1] if loops is not None and loops.slots else None,
         ),
         width=int(stream.shape[-1]) * (loops.n_states if loops is not None else streams.form.count if streams else 1),
-        vocabulary=_entries(model, head, config, family),
-        parallel=_flag(config, family.parallel),
+        vocabulary=count_entries(model, head, config, family),
+        parallel=flag_of(config, family.parallel),
         returns=observed.returns,
         dtype=stream.dtype,
         loops=loops,
         streams=streams,
+    )
+
+
+def make_readout(model: nn.Module, family: Family, norm: nn.Module | None, *, width: int | None = None) -> Readout:
+    """Return the readout that a family's declaration describes, behind a final norm.
+
+    Args:
+        width: entries of a residual vector that are read; None = all.
+    """
+    config = config_of(model)
+    return Readout(
+        norm=norm,
+        head=_require(model, family.head, family),
+        projection=submodule(model, family.projection) if family.projection else None,
+        multiplier=_number(config, family.logit_multiplier),
+        divisor=_number(config, family.logit_divisor),
+        softcap=_number(config, family.logit_softcap),
+        entries=None if family.logit_entries is None else getattr(config, family.logit_entries, None),
+        width=width,
     )
 
 
@@ -308,7 +333,8 @@ def _find_loops(model: nn.Module, family: Family, sources: tuple[nn.Module, ...]
     return make_loops(model, calls, observed.returns, int(stream.shape[-1]), dependence)
 
 
-def _list_blocks(model: nn.Module, family: Family) -> list[nn.Module]:
+def list_blocks(model: nn.Module, family: Family) -> list[nn.Module]:
+    """Return the modules in a model's lists of blocks that run on text, in their order."""
     blocks: list[nn.Module] = []
     for path in family.block_lists:
         listed = _require(model, path, family)
@@ -342,7 +368,7 @@ def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
     return module
 
 
-def _entries(model: nn.Module, head: nn.Module, config: Any, family: Family) -> int:
+def count_entries(model: nn.Module, head: nn.Module, config: Any, family: Family) -> int:
     """Return the number of logits of a readout, whose last matrix may stand inside the head (RoBERTa)."""
     weight = getattr(head, "weight", None)
     rows = int((model.get_output_embeddings().weight if weight is None else weight).shape[0])  # type: ignore[operator]
@@ -355,7 +381,8 @@ def _number(config: Any, name: str | None) -> float | None:
     return None if value is None else float(value)
 
 
-def _flag(config: Any, parallel: bool | str) -> bool:
+def flag_of(config: Any, parallel: bool | str) -> bool:
+    """Return what a family declares, or what the attribute of the configuration says that it names."""
     return bool(getattr(config, parallel, False)) if isinstance(parallel, str) else parallel
 
 

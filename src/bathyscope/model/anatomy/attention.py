@@ -20,12 +20,14 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from bathyscope.errors import ModelError
-from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.calls import Call, called
+from bathyscope.model.anatomy.configurations import block_values
 from bathyscope.model.anatomy.gaps import random_ids, tolerance
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.precision import wide_dtype, widened
 from bathyscope.model.anatomy.replay import State
+from bathyscope.model.ranks import gathered, of_all, rank, size
 
 ENTRIES = 1 << 22
 """Weights that exist at a time: 16 MiB in float32."""
@@ -233,7 +235,7 @@ def attention_heads(anatomy: Anatomy) -> tuple[int, ...]:
         for index, block in enumerate(anatomy.blocks):
             with attending(block, *ids_BT.shape) as seen:
                 resid_BTD = replay.run(block, index, resid_BTD, state=state)
-            heads.append(0 if seen.attention is None else seen.attention.size[1])
+            heads.append(0 if seen.attention is None else seen.attention.size[1] * _ranks_of_heads(anatomy, seen))
             _require_sound(seen, index, anatomy, tolerance(parameter.dtype))
     if not any(heads):
         raise ModelError(
@@ -246,6 +248,37 @@ def attention_heads(anatomy: Anatomy) -> tuple[int, ...]:
     return tuple(heads)
 
 
+def all_heads(values_BHO: Tensor, heads: int) -> Tensor:
+    """Return what was computed head by head for all heads of a block (collective where ranks share them).
+
+    Args:
+        values_BHO: [rows, heads of this rank, ...].
+        heads: of the block.
+    """
+    return values_BHO if values_BHO.shape[1] == heads else gathered(values_BHO, 1)
+
+
+def _ranks_of_heads(anatomy: Anatomy, seen: Seen) -> int:
+    """Return over how many ranks the heads of a block are divided, in their order; 1 where this one has all of them.
+
+    Raises:
+        ModelError: it has neither all of them nor its even share.
+    """
+    if size() == 1 or seen.attention is None:
+        return 1
+    heads = {int(count) for count in block_values(config_of(anatomy.model), "num_attention_heads")}
+    here = seen.attention.size[1]
+    if here in heads and here * size() not in heads:
+        return 1
+    if here * size() in heads and here not in heads:
+        return size()
+    raise ModelError(
+        f"Rank {rank()} of {size()} sees {here} heads of attention, and the configuration of this {anatomy} model says "
+        f"{' or '.join(map(str, sorted(heads)))}, so that it cannot be said which heads these are. Load it without "
+        "tensor_parallel for attention_locality."
+    )
+
+
 def _require_sound(seen: Seen, index: int, anatomy: Anatomy, allowed: float) -> None:
     attention = seen.attention
     if attention is None:
@@ -255,6 +288,8 @@ def _require_sound(seen: Seen, index: int, anatomy: Anatomy, allowed: float) -> 
         fault = f"are {seen.ways} different maps"
     elif not fault and isinstance(attention, Fused) and not attention.gap() <= allowed:
         fault = f"give another result than its attention does (gap {attention.gap():.1e}, allowed {allowed:.0e})"
+    # heads of another rank count as well, and all ranks refuse together
+    fault = next((text for text in of_all(fault) if text), "")
     if fault:
         raise ModelError(
             f"The attention weights seen in block {index} of this {anatomy} model {fault}, so that it cannot be "

@@ -9,7 +9,7 @@ up projections and routers, which every channel depends on, do not.
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, combinations
 
@@ -25,6 +25,7 @@ from bathyscope.model.anatomy.plain import probe_ids
 from bathyscope.model.anatomy.readout import norm_kind
 from bathyscope.model.anatomy.replay import State
 from bathyscope.model.anatomy.sites import site_modules
+from bathyscope.model.shards import whole_block
 from bathyscope.model.streaming.lending import lent
 
 _PROBE_SIZE = (2, 6)
@@ -97,7 +98,7 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
         replay = anatomy.replay(probe_ids(anatomy.model, *_PROBE_SIZE))
         resid_BTD, state = replay.recording.resid0_BTD, State()
         for index, block in enumerate(anatomy.blocks):
-            with lent(block):
+            with lent(block), whole_block(block):
                 with calls_within(block) as calls:
                     resid_BTD = replay.run(block, index, resid_BTD, state=state)
                 modules = [module for module, _ in site_modules(block, site)]
@@ -108,9 +109,14 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
     return weights_by_block
 
 
-def at_hand(weights: Sequence[OutputWeights]) -> AbstractContextManager[object]:
-    """Keep the weights of one block in memory inside."""
-    return lent(weights[0].block) if weights else nullcontext()
+@contextmanager
+def at_hand(weights: Sequence[OutputWeights]) -> Iterator[None]:
+    """Keep the weights of one block in memory inside, all of them on every rank."""
+    with ExitStack() as stack:
+        if weights:
+            stack.enter_context(lent(weights[0].block))
+            stack.enter_context(whole_block(weights[0].block))
+        yield
 
 
 def directions_of(weights: Sequence[OutputWeights], neurons: Sequence[int]) -> Tensor:

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from bathyscope.model.shards import is_shard
+
 ALIGNMENT = 64
 """Bytes: kernels may add up in another order where an array begins elsewhere within so many.
 
@@ -63,7 +65,8 @@ def align(hf: nn.Module) -> None:
     them, so that the same model would give other last bits from another file: in shards, in one piece, unpacked.
     """
     for value in hf.parameters():
-        if value.device.type == "cpu" and value.data_ptr() % ALIGNMENT:
+        # parts of split weights lie where transformers has put them, which no bit of another number of ranks equals
+        if not is_shard(value.data) and value.device.type == "cpu" and value.data_ptr() % ALIGNMENT:
             value.data = value.data.clone(memory_format=torch.contiguous_format)
 
 

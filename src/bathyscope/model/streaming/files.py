@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import torch
 from torch import Tensor
@@ -28,7 +29,6 @@ _DTYPES = {
     **{"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2, "F8_E8M0": torch.float8_e8m0fnu},
     **{"F8_E4M3FNUZ": torch.float8_e4m3fnuz, "F8_E5M2FNUZ": torch.float8_e5m2fnuz},
 }
-_AGAIN = "Put the checkpoint back as it was, or load the model again; finished shards are kept."
 Stamp = tuple[int, int, int]
 
 
@@ -52,25 +52,44 @@ class CheckpointFile:
         ModelError: no such file, or none that can be opened.
     """
 
+    use: ClassVar[str] = "from which blocks are streamed,"
+    """What the file is for, in messages."""
+    since: ClassVar[str] = "the model was loaded"
+    again: ClassVar[str] = "Put the checkpoint back as it was, or load the model again; finished shards are kept."
+
     def __init__(self, path: Path) -> None:
         # the process may change its working folder meanwhile
         self.path = path.absolute()
         with self._opened() as stream:
             self._stamp = _stamp(stream)
 
-    @cached_property
+    @property
     def places(self) -> dict[str, Place]:
         """Where its tensors are, by name.
 
         Raises:
             ModelError: no header that can be read.
         """
+        return self._header[0]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the program that wrote the file says of it, as texts by name.
+
+        Raises:
+            ModelError: no header that can be read.
+        """
+        return self._header[1]
+
+    @cached_property
+    def _header(self) -> tuple[dict[str, Place], Mapping[str, Any]]:
         with self.reading() as stream:
             try:
                 length = int.from_bytes(stream.read(8), "little")
                 header = json.loads(stream.read(min(length, self._stamp[0])))
-                header.pop("__metadata__", None)
-                return {name: _place(entry, 8 + length) for name, entry in header.items()}
+                metadata = header.pop("__metadata__", None)
+                places = {name: _place(entry, 8 + length) for name, entry in header.items()}
+                return places, metadata if isinstance(metadata, Mapping) else {}
             except DAMAGED as error:
                 raise ModelError(
                     f"{self.path} is no safetensors file that can be streamed ({type(error).__name__}: {error})."
@@ -97,8 +116,11 @@ class CheckpointFile:
         with self.reading():
             pass
 
-    def read(self, stream: BinaryIO, name: str, target: Tensor) -> int:
+    def read(self, stream: BinaryIO, name: str, target: Tensor, first: int = 0) -> int:
         """Fill ``target`` with a tensor, converted to its dtype, and return the bytes that were read.
+
+        Args:
+            first: entry of the tensor's first axis that ``target`` begins with, where it holds some of them.
 
         Raises:
             ModelError: the file ends too early, cannot be read, or holds a tensor of a kind that torch lacks.
@@ -109,18 +131,19 @@ class CheckpointFile:
                 f"{self.path} keeps {name} in fewer bits than a byte, which cannot be streamed; load the model with "
                 "placement='resident'."
             )
-        stored = target if target.dtype == place.dtype else torch.empty(place.shape, dtype=place.dtype)
+        stored = target if target.dtype == place.dtype else torch.empty(target.shape, dtype=place.dtype)
+        begin = place.start + first * prod(place.shape[1:]) * place.dtype.itemsize
         room = memoryview(stored.view(-1).view(torch.uint8).numpy() if stored.numel() else b"")  # type: ignore[arg-type]
         done = 0
         try:
             # a call of the system reads 2 GiB at most
             while done < len(room):
-                count = os.preadv(stream.fileno(), [room[done:]], place.start + done)
+                count = os.preadv(stream.fileno(), [room[done:]], begin + done)
                 if count == 0:
-                    raise ModelError(f"{self.path} has been cut short while it was streamed. {_AGAIN}")
+                    raise ModelError(f"{self.path} has been cut short while it was streamed. {self.again}")
                 done += count
         except OSError as error:
-            raise ModelError(f"{self.path} cannot be read ({error.strerror or error}). {_AGAIN}") from error
+            raise ModelError(f"{self.path} cannot be read ({error.strerror or error}). {self.again}") from error
         if stored is not target:
             target.copy_(stored)
         return done
@@ -131,7 +154,7 @@ class CheckpointFile:
             stream = open_regular(self.path, self.path.parent)
         except OSError as error:
             raise ModelError(
-                f"{self.path}, from which blocks are streamed, cannot be opened ({error.strerror or error}). {_AGAIN}"
+                f"{self.path}, {self.use} cannot be opened ({error.strerror or error}). {self.again}"
             ) from error
         with stream:
             yield stream
@@ -140,7 +163,7 @@ class CheckpointFile:
         if now != self._stamp:
             size, before = now[0], self._stamp[0]
             what = f"its size is {size:,} bytes and was {before:,}" if size != before else "it was written again"
-            raise ModelError(f"{self.path} has changed since the model was loaded ({what}). {_AGAIN}")
+            raise ModelError(f"{self.path} has changed since {self.since} ({what}). {self.again}")
 
 
 def _place(entry: Mapping[str, Any], begin: int) -> Place:

@@ -7,7 +7,7 @@ that are not there; asking beforehand keeps them for several calls, and is what 
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from torch import Tensor, nn
 
@@ -29,13 +29,14 @@ class Lender(Protocol):
 
 
 # an attribute of the block itself, so that both are forgotten together
-_ATTRIBUTE = "_bathyscope_lender"
+LENDING: Final = "_bathyscope_lender"
+"""Where a block says who lends it."""
 
 
 def register(blocks: Iterable[nn.Module], lender: Lender) -> None:
     """Let ``lender`` lend these blocks, in their order, from now on."""
     for index, block in enumerate(blocks):
-        block.__dict__[_ATTRIBUTE] = (lender, index)
+        block.__dict__[LENDING] = (lender, index)
 
 
 def lender_of(block: nn.Module) -> Any:
@@ -45,7 +46,7 @@ def lender_of(block: nn.Module) -> Any:
 
 def _lending_of(block: nn.Module) -> tuple[Any, int]:
     """Return who lends a block, and its number there; None = its weights are in memory."""
-    lending: tuple[Any, int] = block.__dict__.get(_ATTRIBUTE, (None, 0))
+    lending: tuple[Any, int] = block.__dict__.get(LENDING, (None, 0))
     return lending
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bathyscope.analysis.between.parting import Difference
+from bathyscope.core.result import PageResult
 from bathyscope.core.text import without_folders
 from bathyscope.model.identity import ModelIdentity, compare_models
-from bathyscope.pages.figures.arguments import Act
 from bathyscope.runs.run import Run
-from bathyscope.surgery.plan.plan import Plan
-from bathyscope.surgery.repairing.repaired import Repaired
-from bathyscope.surveying.training.steps import STEP_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -33,33 +29,18 @@ class _Measured:
         return f"{self.kind} of {' and '.join(names)}"
 
 
-def tell_apart(runs: Sequence[Run], acts: Sequence[Act]) -> list[str]:
+def tell_apart(runs: Sequence[Run], acts: Sequence[PageResult]) -> list[str]:
     """Return a sentence for every result that is not shown to be of the model of the first; empty where all are.
 
     Runs alone are compared by their names. A difference of precision alone is no other model, but is told too.
     """
     if not acts:
         return []
-    first, *others = [*map(_measured, acts), *(_Measured("the run", (run.identity.of_model,)) for run in runs)]
+    first, *others = [
+        *(_Measured(f"the {act.kind}", act.models) for act in acts),
+        *(_Measured("the run", (run.identity.of_model,)) for run in runs),
+    ]
     return [sentence for other in others if (sentence := _contradiction(first, other))]
-
-
-def act_models(act: Act) -> tuple[ModelIdentity, ...]:
-    """Return the models that a result is of, as far as it tells them."""
-    if isinstance(act, Repaired):
-        return (ModelIdentity.of_record(act.about.model),)
-    attrs = act.data.attrs
-    if isinstance(act, Plan):
-        return (ModelIdentity.of_record(attrs),)
-    if isinstance(act, Difference):
-        other = {name.removeprefix("other_"): value for name, value in attrs.items() if name.startswith("other_")}
-        return ModelIdentity.of_record(attrs), ModelIdentity.of_record({**other, "model": attrs["other"]})
-    return tuple(ModelIdentity.of_record({**attrs, "weight_hash": sha256}) for sha256 in attrs.get(STEP_WEIGHTS, ("",)))
-
-
-def _measured(act: Act) -> _Measured:
-    kind = {Plan: "plan", Repaired: "repair", Difference: "difference"}.get(type(act), "course")
-    return _Measured(f"the {kind}", act_models(act))
 
 
 def _contradiction(first: _Measured, other: _Measured) -> str:

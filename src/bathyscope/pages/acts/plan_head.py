@@ -10,10 +10,12 @@ import numpy as np
 from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
-from bathyscope.core.text import capitalised, counted, true_minus
+from bathyscope.core.estimates import Estimate, write_signed
+from bathyscope.core.text import capitalised, counted, level_text, true_minus
 from bathyscope.pages.head.answer import format_blocks
 from bathyscope.pages.head.canvas import Canvas, text_width, wrap
 from bathyscope.pages.head.section import Fact
+from bathyscope.pages.text.commands import quote_result
 from bathyscope.pages.text.environment import environment
 from bathyscope.runs.by_place import LOSS_FALLS
 from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
@@ -90,8 +92,9 @@ def _base(price: Price) -> str:
 def plan_basis(plan: Plan) -> str:
     """Return what the sentence rests on: prompts, interval, and how often resampled prompts choose the same."""
     price = plan.price
-    level = f"{price.level:.0%}".replace("%", " %")
-    interval = "" if math.isnan(price.low) else f"{level} interval {_signed(price.low)} to {_signed(price.high)} on "
+    level = level_text(price.level).replace("%", " %")
+    estimate = Estimate(price.cost, price.low, price.high)
+    interval = f"{level} interval {estimate.interval(_signed)} on " if estimate.has_interval else ""
     prompts = f"{plan.data.sizes['prompt']} test prompts, which took no part in choosing."
     sentences = [f"{interval}{prompts}" if interval else f"Judged on {prompts}"]
     again = chosen_again(plan)
@@ -114,12 +117,9 @@ def left_out_blocks(plan: Plan) -> list[int]:
     return sorted({block_of(part) for part in plan.left_out.split(",")})
 
 
-def plan_html(plan: Plan, command: str, *, level: int = 2) -> Markup:
-    """Return the head of a plan's page.
-
-    Args:
-        command: that writes the smaller model; empty without one.
-    """
+def plan_head(plan: Plan) -> Markup:
+    """Return the head of a plan's section, with the command that writes the smaller model, if one can be written."""
+    command = f"bathyscope export {quote_result(plan.stored_in)} --out SMALLER" if plan.fits else ""
     macros: Any = environment().get_template("parts.html.j2").module
     section = {
         "headline": f"{plan_headline(plan)}.",
@@ -129,7 +129,7 @@ def plan_html(plan: Plan, command: str, *, level: int = 2) -> Markup:
         "facts": _list_facts(plan, command),
         "trust": [plan.text],
     }
-    return Markup(macros.profile(section, level, "", "Plan"))
+    return Markup(macros.profile(section, 2, "", "Plan"))
 
 
 def draw_plan(plan: Plan, width: float) -> str:
@@ -258,7 +258,8 @@ def _draw_candidate(
         if not row.alike:
             canvas.circle(across(row.cost), middle, 2.8, "paper")
     text = "not a number" if math.isnan(row.cost) else _signed(row.cost)
-    interval = "" if math.isnan(row.low) else f"{_signed(row.low)} to {_signed(row.high)}"
+    estimate = Estimate(row.cost, row.low, row.high)
+    interval = estimate.interval(_signed) if estimate.has_interval else ""
     if narrow:
         canvas.text(canvas.width - 8, baseline, f"{text} ({interval})" if interval else text, 12, anchor="end")
     else:
@@ -318,16 +319,12 @@ def _name_parts(plan: Plan) -> str:
 
 def _signed(cost: float) -> str:
     """Return a cost with its sign and three decimals below 1, else two."""
-    text = f"{abs(cost):.{3 if abs(cost) < 1 else 2}f}"
-    if float(text) == 0:
-        return text
-    return f"{'−' if cost < 0 else '+'}{text}"
+    return write_signed(cost, 3 if abs(cost) < 1 else 2)
 
 
 def _describe(plan: Plan) -> str:
     rows = [
-        f"{row.name} ({row.subset}) {_signed(row.cost)}"
-        + ("" if math.isnan(row.low) else f" ({_signed(row.low)} to {_signed(row.high)})")
+        f"{row.name} ({row.subset}) {Estimate(row.cost, row.low, row.high).write(_signed)}"
         for row in candidate_rows(plan)
     ]
     return f"Costs on the test prompts in nats: {'; '.join(rows)}. {plan_headline(plan)}."

@@ -3,7 +3,6 @@
 Source: hu2025, effective depth compared between models and data sets.
 """
 
-import math
 import textwrap
 from functools import partial
 from typing import Final
@@ -14,13 +13,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.analysis.depths import Comparison
-from bathyscope.pages.comparison.table import signed, title
+from bathyscope.analysis.depths.tables import title
+from bathyscope.core.estimates import Estimate, write_signed
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import head_figure
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
-from bathyscope.pages.text.table import estimator_name
 from bathyscope.prompts.parts import resampled
+from bathyscope.runs.depth_table import estimator_name
 
 _ROW_INCHES: Final = 0.26
 _FRAME_INCHES: Final = 1.5
@@ -44,7 +45,7 @@ def drawing(comparison: Comparison) -> Drawing:
                 )
             )
     note = (
-        f"Dots: {comparison.quantity}; whiskers: {comparison.level:.0%} bootstrap intervals over "
+        f"Dots: {comparison.quantity}; whiskers: {level_text(comparison.level)} bootstrap intervals over "
         f"{resampled(comparison.data.attrs.get('cluster'))}. Filled: "
         f"the interval excludes 0. {comparison.summary()}"
     )
@@ -83,9 +84,7 @@ def _list_rows(differences: xr.Dataset) -> list[EstimateRow]:
 
 
 def _describe_forest(comparison: xr.Dataset) -> str:
-    differences = [f"{row.label} {signed(row.value)} ({_format_interval(row)})" for row in _list_rows(comparison)]
+    differences = [
+        f"{row.label} {Estimate(row.value, row.low, row.high).write(write_signed)}" for row in _list_rows(comparison)
+    ]
     return f"Forest plot, {title(comparison)}: {'; '.join(differences)}."
-
-
-def _format_interval(row: EstimateRow) -> str:
-    return "no interval" if math.isnan(row.low) else f"{signed(row.low)} to {signed(row.high)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import TYPE_CHECKING, Final
 
@@ -61,10 +62,16 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
             # No survey is that long, and what so many prompts would prove is next to nothing.
             command = f"bathyscope compare {_name_folder(reference)} {_name_folder(other)} --equivalence 0.1"
             return [Fact("Next", "To test that they agree to a tenth of the depth:", command)]
-        # the number is of the prompts that were compared, and two samples are counted together
+        # the number is of the prompts, or clusters, that were compared, and two samples are counted together
         is_paired = str(comparison.data["kind"].values[number]) == "paired"
-        how = f"survey both on {needed} prompts" if is_paired else f"survey {needed} prompts, half of them with each"
+        in_clusters = needed.endswith("clusters")
+        of_prompts = f"{needed} of prompts" if in_clusters else f"{needed} prompts"
+        how = f"survey both on {of_prompts}" if is_paired else f"survey {of_prompts}, half of them with each"
         count = int("".join(filter(str.isdigit, needed)))
+        if in_clusters:
+            assert head is not None  # without one there is no number
+            sizes = comparison.readings.isel(comparison=number).sel(reading=head.estimator)
+            count = math.ceil(count * int(sizes["n_prompts"]) / int(sizes["n_units"]))
         prompts = quote_more_prompts(other.identity.dataset, count if is_paired else -(-count // 2))
         return [Fact("Next", f"To prove a difference of this size, {how}:", _survey(other, prompts=prompts))]
     same_model = not compare_models(reference.identity.of_model, other.identity.of_model).differences

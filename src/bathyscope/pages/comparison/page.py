@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bathyscope.analysis.depths import Comparison
 from bathyscope.core.output import write_output
 from bathyscope.core.own_files import require_own_page, require_own_picture
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError
-from bathyscope.pages.comparison import curves, forest, size, table
-from bathyscope.pages.comparison.leading import leading_tables
+from bathyscope.pages.acts.sections import page_table
+from bathyscope.pages.comparison import curves, forest, size
 from bathyscope.pages.comparison.picture import comparison_html
 from bathyscope.pages.explorer import html
 from bathyscope.pages.figures.kind import Drawing, arrange
@@ -74,27 +74,7 @@ def _write_page(comparison: Comparison, title: str, drawings: Mapping[str, Drawi
         head=comparison_html(comparison),
         summary=comparison.explanation,
         notes=comparison.notes,
-        tables=[
-            listed
-            for number in range(comparison.data.sizes["comparison"])
-            for listed in (*_make_leading_tables(comparison, number), _make_table(comparison, number))
-        ],
-        legend=table.LEGEND,
+        tables=[page_table(table) for table in comparison.tables()],
         figures=[html.figure(drawing, f"f{n}") for n, drawing in enumerate(drawings.values()) if drawing.panels],
         runs=[{"caption": run.caption(), "configuration": provenance.configuration(run)} for run in runs],
     )
-
-
-def _make_leading_tables(comparison: Comparison, number: int) -> list[dict[str, Any]]:
-    return [{**first._asdict(), "remarks": []} for first in leading_tables(comparison, number)]
-
-
-def _make_table(comparison: Comparison, number: int) -> dict[str, Any]:
-    differences = comparison.data.isel(comparison=number)
-    headings, rows = table.difference_rows(comparison, number)
-    return {
-        "title": table.title(differences),
-        "headings": headings,
-        "rows": rows,
-        "remarks": [*table.no_difference(comparison, number), *table.remarks(differences)],
-    }

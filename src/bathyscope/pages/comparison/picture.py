@@ -22,13 +22,14 @@ from bathyscope.analysis.depths.sentences import (
     support,
     surviving,
 )
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 from bathyscope.pages.comparison.next_step import comparison_facts
 from bathyscope.pages.head.canvas import Canvas, text_width
 from bathyscope.pages.head.numbers import Points, read_profile
 from bathyscope.pages.text.environment import environment
-from bathyscope.pages.text.table import estimator_name
+from bathyscope.runs.depth_table import estimator_name
 
 if TYPE_CHECKING:
     from bathyscope.analysis.depths import Comparison
@@ -199,7 +200,8 @@ def _draw_ratio(
     canvas.circle(x, y, 5.5, role)
     label = f"{elided(curve.name, _LETTERS)} {100 * curve.ratio:.{digits}f} %"
     ends_digits = min(digits, 1)
-    remark = "" if math.isnan(curve.low) else f"{100 * curve.low:.{ends_digits}f} to {100 * curve.high:.{ends_digits}f}"
+    ends_in_percent = Estimate(curve.ratio, 100 * curve.low, 100 * curve.high)
+    remark = ends_in_percent.interval(f".{ends_digits}f") if ends_in_percent.has_interval else ""
     size, note = (13.0, 12.0) if narrow else (15.0, 13.0)
     width = text_width(label, size, bold=True) + text_width(remark, note) + 0.6 * note
     if narrow and width > canvas.width - 8:

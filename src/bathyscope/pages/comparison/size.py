@@ -14,10 +14,11 @@ from matplotlib.ticker import NullFormatter
 
 from bathyscope.analysis.depths import Comparison
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.text.table import estimator_name
 from bathyscope.prompts.parts import resampled
+from bathyscope.runs.depth_table import estimator_name
 
 _PREFERRED: Final = ("interpolated_cosine", "interpolated_kl", "interpolated_overlap", "centre_of_mass")
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"))
@@ -42,7 +43,7 @@ def drawing(comparison: Comparison) -> Drawing:
             )
     note = (
         "Each mark is one model, placed by its number of blocks (logarithmic); whiskers: "
-        f"{comparison.level:.0%} intervals over "
+        f"{level_text(comparison.level)} intervals over "
         f"{resampled(comparison.data.attrs.get('cluster'))}; lines: least squares. A level line means that models of "
         "every size use the same share of their depth."
     )

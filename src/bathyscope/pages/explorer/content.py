@@ -195,6 +195,9 @@ def _pack_tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
     if "tokens" not in run or run["tokens"].sizes.get("token", 0) == 0 or run["tokens"].sizes["prompt"] == 0:
         return None
     data = run["tokens"]
+    # the views count boundaries, and stored states may lack some
+    if data["boundary"].values.tolist() != list(range(data.sizes["boundary"])):
+        return None
     lengths = np.minimum(data["n_tokens"].values, data.sizes["token"])
     # Padding would be most of the page where one prompt is much longer than the others.
     real = np.arange(data.sizes["token"]) < lengths[:, None]

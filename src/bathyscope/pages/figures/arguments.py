@@ -4,17 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
-from bathyscope.analysis.between.parting import Difference
+from bathyscope.core.result import PageResult
 from bathyscope.errors import OptionError, describe_type
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run, open_run
-from bathyscope.surgery.plan.plan import Plan
-from bathyscope.surgery.repairing.repaired import Repaired
-from bathyscope.surveying.training.steps import Course
-
-Act = Plan | Repaired | Course | Difference
-"""What has a section of its own on a page, above the runs."""
 
 
 def read_runs(argument: object) -> list[Run]:
@@ -55,7 +49,7 @@ def read_one_run(argument: object, verb: str) -> Run:
     return runs[0]
 
 
-def split_acts(argument: object) -> tuple[list[Run], list[Act]]:
+def split_acts(argument: object) -> tuple[list[Run], list[PageResult]]:
     """Split what a caller gave into runs and other results.
 
     Raises:
@@ -67,10 +61,10 @@ def split_acts(argument: object) -> tuple[list[Run], list[Act]]:
     several = argument if isinstance(argument, list | tuple) else [argument]
     if not several:
         raise OptionError("A report needs at least one run, plan or repair; give a list such as [run].")
-    acts = [item for item in several if isinstance(item, Act)]
+    acts = [item for item in several if isinstance(item, PageResult)]
     if len(acts) == len(several):
         return [], acts
-    runs = read_runs([item for item in several if not isinstance(item, Act)] if acts else argument)
+    runs = read_runs([item for item in several if not isinstance(item, PageResult)] if acts else argument)
     # two objects may be one folder, opened twice or by a link
     places = [id(run) if run.path is None else run.path.resolve() for run in runs]
     if len(set(places)) < len(places):

@@ -51,14 +51,19 @@ def _make_drawing(
     panels: list[Panel] = []
     sentences = ["Drawn by the dimensions of its variables.", describe(options, data.sizes.get("prompt", 1))]
     for name, variables in groups.items():
-        drawings = [_draw_variable(data, variable, options) for variable in variables if variable in data]
+        drawings = [draw_variable(data, variable, options) for variable in variables if variable in data]
         variable_panels = [panel for own_panels, _ in drawings for panel in own_panels]
         panels += variable_panels if chosen is None else _name_panels(name, variable_panels)
         sentences += [sentence for _, sentence in drawings]
     return Drawing(panels, " ".join(part for part in sentences if part))
 
 
-def _draw_variable(data: xr.Dataset, name: str, options: FigureOptions) -> tuple[list[Panel], str]:
+def place_panels(data: xr.Dataset, names: tuple[str, ...], options: FigureOptions) -> list[Panel]:
+    """Return a panel for each of the variables that a run has by named place, with a curve for each place."""
+    return [panel for name in names if name in data for panel in draw_variable(data, name, options)[0]]
+
+
+def draw_variable(data: xr.Dataset, name: str, options: FigureOptions) -> tuple[list[Panel], str]:
     """Make the panels of one variable, and the sentence of the caption that it needs."""
     values = data[name]
     # Variables of text, and variables without any number, have nothing to draw.

@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.model.identity import ModelIdentity, compare_models
+from bathyscope.core.estimates import Estimate
+from bathyscope.model.identity import compare_models
 from bathyscope.pages.text.commands import quote_model, quote_more_prompts, quote_prompts
 from bathyscope.pages.text.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
 from bathyscope.runs.by_place import LOSS_FALLS, ByPlace, cost_of_leaving_out
 
 if TYPE_CHECKING:
+    from bathyscope.core.result import PageResult
     from bathyscope.runs.run import Run
-    from bathyscope.surgery.plan.plan import Plan
 
 CHEAP: Final = 0.05
 """Nats of loss that a cheap block adds at most, by the upper end of its interval."""
 _NAMED: Final = 3
 _ADD_UP: Final = "Costs of single blocks do not add up: leave them out together and measure."
+_OF_STATES: Final = (
+    "Which blocks could go cannot be told from states of a served model: to leave one out, it must be run."
+)
 _MEASURES: Final = ("lens", "skip", "drop", "tokens")
 """Measures that a page answers from; the last is optional."""
 
@@ -62,7 +66,7 @@ class _Choice:
     measured: int = 0
 
 
-def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> Answer:
+def answer(run: Run, cluster: str | None = None, plan: PageResult | None = None) -> Answer:
     """Return the answer of a run, whatever measures it has.
 
     Args:
@@ -71,13 +75,15 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
     """
     trust = [run.caption(), *([run.stopped] if run.stopped else []), *loading_warnings(run)]
     headline = "No verdict: it needs the lens and skip effects of blocks."
+    if run.stored is not None:
+        headline = "No verdict: it needs the lens, and with it the boundary behind the last block."
     if run.judged:
         verdict = run.verdict_by(cluster)
         headline, trust = verdict.text, [*trust, *verdict.details]
     if cluster is not None:
         trust.append(f"Intervals resample {resampled(cluster)}.")
     cost = cost_of_leaving_out(run, cluster)
-    choice = _choose_blocks(cost)
+    choice = _choose_blocks(cost) if run.stored is None else _Choice(_OF_STATES)
     trust += _warn_of_foreign_text(cost)
     if plan is not None:
         cheap = f"By bathyscope prune: {plan.text}"
@@ -86,21 +92,21 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
     return Answer(headline, choice.sentence, _name_costly_blocks(cost), tuple(trust), purpose, command, choice.blocks)
 
 
-def plan_for(run: Run, plans: Sequence[Plan]) -> Plan | None:
+def plan_for(run: Run, plans: Sequence[PageResult]) -> PageResult | None:
     """Return the first plan for the run's model: of the same weights and settings, or of the same name.
 
     A plan of the same name counts where it does not tell its weights. One of another precision may be of other weights,
     which cannot be compared then, and decides nothing of the run.
     """
-    sure: list[Plan] = []
-    named: list[Plan] = []
+    sure: list[PageResult] = []
+    named: list[PageResult] = []
     for plan in plans:
-        agreement = compare_models(ModelIdentity.of_record(plan.data.attrs), run.identity.of_model)
+        agreement = compare_models(plan.models[0], run.identity.of_model)
         if agreement.differences:
             continue
         if "weights" not in agreement.unknown:
             sure.append(plan)
-        elif plan.data.attrs["model"] == run.identity.model:
+        elif plan.models[0].name == run.identity.model:
             named.append(plan)
     return next(iter([*sure, *named]), None)
 
@@ -117,7 +123,8 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
         prune = f"bathyscope prune {model} {prompts} --drop {droppable}"
         return "To know what they cost together", prune
     if any(measure not in run for measure in _MEASURES[:-1]):
-        return "To measure what is missing", f"{survey} {','.join(_MEASURES)} --out runs/more"
+        missing = "is missing" if run.stored is None else "needs the blocks, where the model itself can be run"
+        return f"To measure what {missing}", f"{survey} {','.join(_MEASURES)} --out runs/more"
     if choice.needs_prompts:
         more = f"bathyscope survey {model} --prompts {quote_more_prompts(run.identity.dataset)} --measures"
         return "To narrow the intervals, with more prompts", f"{more} {','.join(_MEASURES)} --out runs/more"
@@ -194,9 +201,7 @@ def _name_costly_blocks(cost: ByPlace | None) -> str:
 
 
 def _format_estimate(cost: ByPlace, place: int) -> str:
-    low, high = cost.intervals[place]
-    between = "" if math.isnan(low) else f", {low:+.2g} to {high:+.2g}"
-    return f"{cost.mean[place]:+.2g}{between}"
+    return Estimate(cost.mean[place], *cost.intervals[place]).write_in_brackets("+.2g")
 
 
 def format_blocks(blocks: Sequence[int]) -> str:

@@ -18,7 +18,7 @@ from bathyscope.runs.by_place import ByPlace, check_whole_depth, cost_of_leaving
 from bathyscope.runs.depth_rows import MEASURE
 from bathyscope.runs.kept import AGREEMENT, KEPT, token_shares
 from bathyscope.runs.names import model_names
-from bathyscope.runs.paired import contradiction, is_of_its_shape, is_paired, paired_controls
+from bathyscope.runs.paired import contradiction, is_of_its_shape, is_paired, paired_controls, unlike_options
 from bathyscope.runs.readings import DepthReading
 from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_intervals
@@ -117,6 +117,7 @@ class Profile:
         controls: what controls show, by kind.
         verdict: the readings and how they are worded; None without the lens.
         notes: what could not be shown, and why.
+        of_states: whether stored states of a served model were measured, which tell nothing of what its blocks do.
     """
 
     model: str
@@ -131,6 +132,7 @@ class Profile:
     controls: tuple[ControlProfile, ...] = ()
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = ()
+    of_states: bool = False
 
     @property
     def head(self) -> RunHead | None:
@@ -181,6 +183,7 @@ def read_profile(run: Run, cluster: str | None = None) -> Profile:
         controls=_read_controls(run, verdict, cluster),
         verdict=verdict,
         notes=tuple(_note_unpaired(run)),
+        of_states=run.stored is not None,
     )
 
 
@@ -192,11 +195,14 @@ def _note_unpaired(run: Run) -> list[str]:
     others = [label for label in unpaired if not is_of_its_shape(run, label)]
     copies = [label for label in unpaired if is_paired(run, label)]
     misnamed = [label for label in unpaired if label not in others and contradiction(run, label)]
+    explained = {*others, *copies, *misnamed}
+    unlike = [label for label in unpaired if label not in explained and unlike_options(run, label)]
     reasons = {
         "of another model": len(others),
         "copied from the run or another control": len(copies),
         "not what the name says": len(misnamed),
-        "of other prompts or without depths": len(unpaired) - len(others) - len(copies) - len(misnamed),
+        "measured with other options": len(unlike),
+        "of other prompts or without depths": len(unpaired) - len(explained) - len(unlike),
     }
     counts = {
         reason: f"{counted(number, 'control')} {'is' if number == 1 else 'are'}"

@@ -14,8 +14,8 @@ from bathyscope.pages.head.sentences import basis, carrying_fact, headline
 from bathyscope.pages.text.environment import environment
 
 if TYPE_CHECKING:
+    from bathyscope.core.result import PageResult
     from bathyscope.runs.run import Run
-    from bathyscope.surgery.plan.plan import Plan
 
 _LISTED: Final = 6
 """Blocks that a title names at most."""
@@ -39,7 +39,7 @@ def facts(profile: Profile, run_answer: Answer) -> list[Fact]:
 
 
 def profile_html(
-    run: Run, cluster: str | None = None, plan: Plan | None = None, *, level: int = 2, name: str = ""
+    run: Run, cluster: str | None = None, plan: PageResult | None = None, *, level: int = 2, name: str = ""
 ) -> Markup:
     """Return the profile as HTML with all text from outside escaped, for a page, a notebook or a widget.
 
@@ -56,7 +56,7 @@ def profile_html(
     return Markup(macros.profile(_make_section(run, cluster, plan), level, name))
 
 
-def _make_section(run: Run, cluster: str | None, plan: Plan | None) -> dict[str, Any]:
+def _make_section(run: Run, cluster: str | None, plan: PageResult | None) -> dict[str, Any]:
     """Return what the template shows."""
     profile, run_answer = read_profile(run, cluster), answer(run, cluster, plan)
     return {
@@ -73,6 +73,8 @@ def _cheap_title(profile: Profile, run_answer: Answer) -> str:
     """Return the title of the first fact, which never names more than its sentence."""
     if run_answer.planned:
         return "What leaving out costs"
+    if profile.of_states:
+        return "Which blocks are cheap to leave out cannot be told"
     if profile.costs is None:
         return "Which blocks are cheap to leave out is unknown"
     blocks = run_answer.blocks

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import capitalised, counted, signed, true_minus
 from bathyscope.pages.head.classes import CARRIES, class_of, cost_text, write_cost
 from bathyscope.pages.head.numbers import CRITERIA
@@ -34,6 +35,8 @@ def headline(profile: Profile) -> str:
         return head.tokens_sentence or head.effect_sentence
     if profile.costs is not None:
         return _state_costs(profile.costs)
+    if profile.of_states:
+        return "These states say nothing of depth: that needs the lens, and the boundary behind the last block"
     return "This run says nothing of depth yet: survey with lens, skip and drop"
 
 
@@ -92,7 +95,8 @@ def explain_picture(profile: Profile) -> list[str]:
 
 def interval_text(low: float, high: float) -> str:
     """Return ``7.4 to 8.6``; empty where there is no interval."""
-    return "" if math.isnan(low) or math.isnan(high) else f"{low:.1f} to {high:.1f}"
+    ends = Estimate(low, low, high)
+    return ends.interval(".1f") if ends.has_interval else ""
 
 
 def carrying(costs: Points) -> tuple[int, ...]:
@@ -119,6 +123,8 @@ def undecided(costs: Points) -> tuple[int, ...]:
 def carrying_fact(profile: Profile) -> tuple[str, str]:
     """Return title and text on the blocks that the model cannot do without."""
     costs = profile.costs
+    if profile.of_states:
+        return "Which blocks carry the model cannot be told", "States of a served model show no block left out."
     if costs is None:
         return "Which blocks carry the model is unknown", "drop was not measured."
     blocks, still_open = carrying(costs), undecided(costs)
@@ -167,10 +173,9 @@ def _name_costliest(costs: Points, still_open: tuple[int, ...]) -> str:
     advice = "survey more prompts"
     if math.isnan(costs.joint_low[first]):
         return f"{costliest}, without an interval: {advice}."
-    ends = f"{write_cost(costs.joint_low[first])} to {write_cost(costs.joint_high[first])}"
-    if costs.places[first] in still_open:
-        return f"{costliest} ({ends}): {advice}."
-    return f"{costliest} ({ends}){_ask(still_open)}."
+    estimate = Estimate(costs.mean[first], costs.joint_low[first], costs.joint_high[first])
+    costliest = f"Costliest alone: block {costs.places[first]}, {estimate.write(write_cost, ' nats')}"
+    return f"{costliest}: {advice}." if costs.places[first] in still_open else f"{costliest}{_ask(still_open)}."
 
 
 def _ask(still_open: tuple[int, ...]) -> str:
@@ -238,13 +243,13 @@ def _name_controls(value: float, null: Null) -> str:
 def _write_moved(value: float, null: Null, level: str = "") -> str:
     """Return ``−2.0 blocks (−2.3 to −1.7)``."""
     moved = true_minus(signed(null.moved))
-    low, high = null.interval
+    interval = Estimate(null.moved, *null.interval)
     remarks = []
     # Readers subtract the two marks, which are written with one decimal each.
     if round(round(value, 1) - round(null.value, 1) - round(null.moved, 1), 1) != 0:
         remarks.append(f"{value:.2f} against {null.value:.2f}")
-    if not math.isnan(low):
-        remarks.append(true_minus(f"{level}{signed(low)} to {signed(high)}"))
+    if interval.has_interval:
+        remarks.append(true_minus(f"{level}{interval.interval(signed)}"))
     return f"{moved} blocks ({'; '.join(remarks)})" if remarks else f"{moved} blocks"
 
 

@@ -2,12 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
-
-import xarray as xr
 
 from bathyscope.core.output import write_output
 from bathyscope.errors import OptionError
@@ -15,23 +12,13 @@ from bathyscope.pages.comparison.side_by_side import join_drawings
 from bathyscope.pages.figures.kind import Drawing, Panel, add_heading, arrange, drop_empty
 from bathyscope.pages.figures.kit.lines import select_curve
 from bathyscope.pages.figures.kit.lines_together import mark_depths
-from bathyscope.pages.figures.of import depth_performance, evaluation, maps, probes, subjoiner
 from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.pages.figures.render import render
+from bathyscope.pages.figures.results import DRAWINGS
 from bathyscope.pages.papers.cells import Outcome, shows_model
 from bathyscope.pages.papers.verbs import Result
 from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.reproduction import Figure, Reproduction
-
-OTHERS: Final[Mapping[str, Callable[[xr.Dataset], Drawing]]] = {
-    "maps": maps.drawing,
-    "depth_performance": depth_performance.drawing,
-    "subjoiner": subjoiner.drawing,
-    "wic": probes.wic,
-    "ing": probes.ing,
-    "evaluation": evaluation.drawing,
-}
-"""Figures of results that are not surveys."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +112,7 @@ def _draw_result(result: Result, kind: str) -> Drawing:
         return (
             figure_kind.drawing(result) if figure_kind is not None and figure_kind.drawable(result) else Drawing([], "")
         )
-    return OTHERS[kind](result)
+    return DRAWINGS[kind](result)
 
 
 def _choose_panels(drawing: Drawing, part: str) -> Drawing:

@@ -25,7 +25,7 @@ from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 
 VERSION: Final = 1
 _LIBRARIES: Final = ("bathyscope", "torch", "transformers")
-_SETTINGS: Final = ("dtype", "attention", "device", "prompts", "preset", "gguf")
+_SETTINGS: Final = ("dtype", "attention", "device", "prompts", "preset", "gguf", "packing")
 _NUMBER_KEYS: Final = {"model", "source", "work", "quantity", "value", "ci_low", "ci_high"}
 
 
@@ -70,7 +70,7 @@ def record(reproduced: Reproduced) -> dict[str, Any]:
             {**place, "quantity": key, "value": _keep_finite(value), "ci_low": None, "ci_high": None}
             for key, value in numbers(datasets).items()
         ]
-    for pairs in reproduced.tables.values():
+    for pairs in reproduced.entries.values():
         for pair in pairs:
             if pair.blocks is not None:
                 sources = [

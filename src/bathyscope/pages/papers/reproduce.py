@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.calls import takes
 from bathyscope.core.paths import given_path, require_writable
+from bathyscope.core.result import TabledResult
 from bathyscope.errors import ArgumentError, OptionError, describe_value, did_you_mean
 from bathyscope.model import load
+from bathyscope.model.options import require_one_process
 from bathyscope.pages.figures.render import check_format
 from bathyscope.pages.options import ReproduceOptions
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
@@ -71,6 +73,7 @@ def reproduce(
 
 def _require_known(loading: Mapping[str, Any]) -> None:
     """Refuse options that ``load`` lacks before anything is planned."""
+    require_one_process(loading, "reproduce")
     of_reproduce, of_load = ([*inspect.signature(function).parameters] for function in (reproduce, load))
     for name in loading:
         if name not in of_load[1:]:
@@ -123,7 +126,7 @@ class ReproductionPlan:
     """All decisions of a reproduction: what is computed, and what is drawn.
 
     Args:
-        tables: the requested tables by number.
+        entries: the numbers of the requested tables, by number of the table.
         place: folder of the runs.
         pictures: folder of the figures' files.
     """
@@ -181,20 +184,20 @@ class ReproductionPlan:
 
 
 @dataclass(frozen=True)
-class Reproduced:
+class Reproduced(TabledResult):
     """The outcome of a reproduction.
 
     Args:
         outcomes: results of all cells, or the reasons for their absence.
         drawn: files of figures.
-        tables: the requested tables by number.
+        entries: the numbers of the requested tables, by number of the table.
         lacking: figures of models that nobody can load.
     """
 
     target: Target
     outcomes: Sequence[Outcome]
     drawn: Sequence[Drawn]
-    tables: Mapping[str, Sequence[TableEntry]]
+    entries: Mapping[str, Sequence[TableEntry]]
     lacking: Sequence[Figure] = ()
 
     @property
@@ -207,7 +210,9 @@ class Reproduced:
     @property
     def text(self) -> str:
         """How many numbers of tables are as published, and how many figures were drawn."""
-        sentences = [summarise_pairs([pair for pairs in self.tables.values() for pair in pairs])] if self.tables else []
+        sentences = (
+            [summarise_pairs([pair for pairs in self.entries.values() for pair in pairs])] if self.entries else []
+        )
         if self.target.table is None:
             count = len(self.drawn)
             sentences.append(f"{count} figure{'' if count == 1 else 's'} drawn.")
@@ -216,18 +221,18 @@ class Reproduced:
     @property
     def missing(self) -> Rows:
         """What could not be measured, one row a reason."""
-        return missing_rows(self.outcomes, self.tables, self.lacking, is_table=self.target.table is not None)
+        return missing_rows(self.outcomes, self.entries, self.lacking, is_table=self.target.table is not None)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return the numbers of the table; of a whole paper the files of its figures."""
         import pandas as pd
 
         table = self.target.table
-        rows = flatten(drawn_rows(self.drawn)) if table is None else pair_rows(self.tables[table])
+        rows = flatten(drawn_rows(self.drawn)) if table is None else pair_rows(self.entries[table])
         return pd.DataFrame(rows, dtype=object)
 
     def record(self) -> dict[str, Any]:
         """Return tables, files of figures, and what could not be measured."""
-        tables = {f"table{number}": pair_rows(pairs) for number, pairs in self.tables.items()}
+        tables = {f"table{number}": pair_rows(pairs) for number, pairs in self.entries.items()}
         figures = {"figures": drawn_rows(self.drawn)} if self.target.table is None else {}
         return {**tables, **figures, "missing": self.missing}

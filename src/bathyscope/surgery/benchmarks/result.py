@@ -11,7 +11,8 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.core.text import shown
+from bathyscope.core.result import TabledResult
+from bathyscope.core.tables import TextTable
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.statistics.bootstrap import Interval, mean_interval
 from bathyscope.statistics.sampling import Sampling
@@ -32,12 +33,16 @@ _TABLE: Table = {
     "correct": _of_document("document answered rightly (0 or 1)"),
     "loglikelihood": _of_document("log-likelihood of the right answer", "nats", "Σ log p(token | before)"),
 }
+_LEGEND = (
+    "Value ± standard error over documents; in brackets the difference from the normal model on the same documents, ± "
+    "its standard error (none where documents agree). loglikelihood: of the right answer, in nats."
+)
 # What says whether a document was answered rightly, the first that a task has.
 _CORRECT = ("acc", "exact_match")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(TabledResult):
     """Benchmarks of one model under schedules.
 
     Args:
@@ -50,11 +55,13 @@ class Evaluation:
 
     data: xr.Dataset
     scores: tuple[Score, ...]
+    figure = "evaluation"
 
-    def __repr__(self) -> str:
+    @property
+    def _outline(self) -> str:
         sizes = self.data.sizes
         schedules, tasks = (f"{sizes[name]} {name}{'s' * (sizes[name] != 1)}" for name in ("schedule", "task"))
-        return shown(f"<Evaluation of {self.data.attrs['model']}: {schedules}, {tasks}>")
+        return f" of {self.data.attrs['model']}: {schedules}, {tasks}"
 
     @property
     def text(self) -> str:
@@ -86,6 +93,39 @@ class Evaluation:
         first = ["schedule", "kind", "block", "length", "task", "metric"]
         ordered = frame[[*first, *(name for name in frame.columns if name not in first)]]
         return ordered[ordered["value"].notna()].reset_index(drop=True)
+
+    def tables(self) -> list[TextTable]:
+        """Return a table for every task: a row for each schedule, a column for each metric."""
+        frame = self.to_dataframe()
+        tasks = list(dict.fromkeys(frame["task"]))
+        return [_task_table(frame[frame["task"] == task], task, [_LEGEND] * (task == tasks[-1])) for task in tasks]
+
+
+def _task_table(frame: pd.DataFrame, task: str, caption: Sequence[str]) -> TextTable:
+    metrics = list(dict.fromkeys(frame["metric"]))
+    row_of = {(row.schedule, row.metric): row for row in frame.itertuples()}
+    rows = [
+        [
+            "normal" if schedule == NORMAL else schedule,
+            *(_write_value(row_of.get((schedule, metric)), schedule == NORMAL) for metric in metrics),
+        ]
+        for schedule in dict.fromkeys(frame["schedule"])
+    ]
+    return TextTable(["Schedule", *metrics], rows, task, caption)
+
+
+def _write_value(row: Any, is_normal: bool) -> str | None:
+    if row is None:
+        return None
+    text = f"{row.value:.4g}{_write_error(row.stderr)}"
+    if is_normal or math.isnan(row.difference):
+        return text
+    return f"{text} ({row.difference:+.3g}{_write_error(row.difference_stderr)})"
+
+
+def _write_error(stderr: float) -> str:
+    """Return nothing where there is no error, as of one document, and where documents agree, which says little."""
+    return f" ± {stderr:.2g}" if stderr > 0 else ""
 
 
 def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Mapping[str, Any]) -> Evaluation:

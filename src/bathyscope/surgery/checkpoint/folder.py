@@ -91,7 +91,7 @@ def write_export(
     lacking += _note_left_out(source)
     lacking += _note_cache(source.config, config)
     lacking += _note_rounded(source)
-    notes = [*notes, *lacking]
+    notes = [*notes, *_note_packing(source), *lacking]
     loader = class_for(source.config).__name__
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
         if evidence.strip():
@@ -121,10 +121,17 @@ def write_export(
     return folder
 
 
+def _note_packing(source: Source) -> list[str]:
+    if source.packing is None:
+        return []
+    return [f"The source's weights are unpacked from {source.packing}; this copy holds them as plain numbers."]
+
+
 def _note_left_out(source: Source) -> list[str]:
     """Say which tensors of the source's files its configuration has no place for, such as blocks that only draft."""
+    files = (*source.files, *source.packed_files)
     drafting = getattr(source.config.get_text_config(), "num_nextn_predict_layers", None) or 0
-    places = [re.search(r"\.(\d+)\.", f".{name}.") for file in source.files for name in stored_in(file)]
+    places = [re.search(r"\.(\d+)\.", f".{name}.") for file in files for name in stored_in(file)]
     numbers = sorted({int(place[1]) for place in places if place and int(place[1]) >= source.n_blocks})
     if not numbers:
         return []

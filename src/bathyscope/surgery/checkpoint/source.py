@@ -23,8 +23,10 @@ from bathyscope.model.files import SINGLE, indexed, require_own_files, require_w
 from bathyscope.model.gguf import is_gguf
 from bathyscope.model.in_hand import count_departure
 from bathyscope.model.load_errors import needs_code
+from bathyscope.model.packed.registry import packing_of
 from bathyscope.model.place import folder_of, here
 from bathyscope.model.replaced import replaced_in_words
+from bathyscope.model.shards import is_split
 from bathyscope.surgery.checkpoint.configuration import count_entry
 from bathyscope.surgery.checkpoint.weight_files import file_hashes, stored_in
 
@@ -48,6 +50,8 @@ class Source:
         folder: where tokenizer and generation settings lie; None where there is no such place.
         family: where its parts are, if that is known already.
         tokenizer: one that was given with the model in memory.
+        packing: how the weights in memory were packed in the files that they come from; None = they were plain.
+        packed_files: those files, where they are in a folder.
     """
 
     name: str
@@ -57,6 +61,8 @@ class Source:
     folder: Path | None = None
     family: Family | None = None
     tokenizer: Any = None
+    packing: str | None = None
+    packed_files: tuple[Path, ...] = ()
 
     @property
     def n_blocks(self) -> int:
@@ -121,6 +127,13 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
         ModelError: nothing there, damaged files, or no safetensors; methods of a streamed model that were replaced in
             memory.
     """
+    split = getattr(model, "hf", model)
+    if isinstance(split, torch.nn.Module) and is_split(split) and weights:
+        name = str(getattr(model, "name", "") or getattr(split.config, "_name_or_path", "") or "a folder")
+        raise ModelError(
+            f"This model is split over processes (tensor parallelism), and a checkpoint is copied from files by one. "
+            f"Give the folder or hub name that it was loaded from ({name})."
+        )
     if isinstance(model, Model) and model.blocks is not None and weights:
         if model.blocks.names - model.blocks.lasting:
             raise ModelError(
@@ -141,7 +154,17 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
         if tokenizer is None and (place is None or not any(any(place.glob(name)) for name in _TOKENIZERS)):
             tokenizer = _tokenizer_of(model)
         config = _counted_config(hf)
-        return Source(model.name, config, hf, folder=place, family=model.anatomy.family, tokenizer=tokenizer)
+        packed_files = _weight_files(place) if place is not None and model.packing is not None else ()
+        return Source(
+            model.name,
+            config,
+            hf,
+            folder=place,
+            family=model.anatomy.family,
+            tokenizer=tokenizer,
+            packing=model.packing,
+            packed_files=packed_files,
+        )
     if isinstance(model, torch.nn.Module):
         hf = without_adapter(model)  # type: ignore[assignment]
         if not isinstance(hf, PreTrainedModel):
@@ -158,6 +181,11 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
         return Source(str(model), load_config(str(model), revision))
     # a GGUF file holds no tensors that could be copied as they are
     return source_of(load(model, revision=revision)) if is_gguf(model) else _source_of_name(str(model), revision)
+
+
+def _weight_files(folder: Path) -> tuple[Path, ...]:
+    """List the files of a folder's weights; where it holds both, transformers reads the single file."""
+    return tuple(folder / file for file in ([SINGLE] if (folder / SINGLE).is_file() else indexed(folder)))
 
 
 def plain_config(hf: PreTrainedModel) -> PreTrainedConfig:
@@ -213,20 +241,22 @@ def _source_of_name(name: str, revision: str | None) -> Source:
                 "itself. Load it with trust_remote_code=True, and run the order by bathyscope.scheduled instead."
             ) from error
         raise
+    # nor does a checkpoint whose weights are packed
+    if packing_of(config) is not None:
+        return source_of(load(name, revision=revision, placement="resident"))
     folder = folder_of(name, revision)
     if folder is None:
         patterns = ["*.safetensors", "*.safetensors.index.json", "config.json", *_BESIDE]
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
         require_own_files(folder)
     require_whole(folder, config.to_dict())
-    # Where a folder holds both, transformers reads the single file.
-    names = [SINGLE] if (folder / SINGLE).is_file() else indexed(folder)
-    if not names:
+    files = _weight_files(folder)
+    if not files:
         raise ModelError(
             f"{name} holds no {SINGLE} and no index of several; only safetensors are read. Load it with transformers, "
             "save it with save_pretrained(), and export that."
         )
-    return Source(name, config, files=tuple(folder / file for file in names), folder=folder)
+    return Source(name, config, files=files, folder=folder)
 
 
 def _tokenizer_of(model: Model) -> Any:

@@ -8,15 +8,10 @@ from typing import Any
 
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.conversion_mapping import get_model_conversion_mapping
-from transformers.core_model_loading import (
-    WeightConverter,
-    WeightRenaming,
-    rename_source_key,
-    revert_weight_conversion,
-)
+from transformers.core_model_loading import revert_weight_conversion
 
 from bathyscope.errors import ModelError
+from bathyscope.model.checkpoint_names import CheckpointNames
 from bathyscope.model.completeness import require_no_prefix
 from bathyscope.model.files import list_names, places_of_weights, remedy
 from bathyscope.surgery.checkpoint.integrity import require_shape
@@ -46,7 +41,7 @@ def from_files(
         ModelError: a tensor of the copy would come from nowhere.
     """
     stored = {name: tensor for file in files for name, tensor in stored_in(file).items()}
-    source_names, target_names = _CheckpointNames(source), _CheckpointNames(target)
+    source_names, target_names = CheckpointNames(source), CheckpointNames(target)
     outside: list[Written] = []
     inside: dict[int, dict[str, TensorInFile]] = {}
     for name, tensor in stored.items():
@@ -142,34 +137,12 @@ class _Latest:
         yield from bytes_of(self._tensors[name])
 
 
-class _CheckpointNames:
-    """What the tensors of a checkpoint are called in the model that is loaded from it."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        mapping = get_model_conversion_mapping(model)
-        self._renamings = [entry for entry in mapping if isinstance(entry, WeightRenaming)]
-        self._converters = [entry for entry in mapping if isinstance(entry, WeightConverter)]
-        self._prefix = model.base_model_prefix
-        self.tensors = model.state_dict()
-
-    def is_copied(self, name: str) -> bool:
-        """Return whether a checkpoint's tensor is taken as it is, and not merged with others or turned."""
-        return rename_source_key(name, self._renamings, self._converters, self._prefix, self.tensors)[1] is None
-
-    def of(self, name: str) -> str | None:
-        """Return the model's name of a checkpoint's tensor; None where it has no place for it."""
-        model_name, _ = rename_source_key(name, self._renamings, self._converters, self._prefix, self.tensors)
-        if model_name not in self.tensors and name in self.tensors:
-            model_name = name
-        return model_name if model_name in self.tensors else None
-
-
 def _write_outside(
     name: str,
     tensor: TensorInFile,
     model_name: str,
-    source_names: _CheckpointNames,
-    target_names: _CheckpointNames,
+    source_names: CheckpointNames,
+    target_names: CheckpointNames,
     layout: Layout,
 ) -> Written:
     """Return a tensor outside of the blocks; where an axis of it counts blocks, with the entries of those that stay."""
@@ -194,7 +167,7 @@ def _renumber(name: str, block: int, slot: int) -> str:
     return ".".join([*parts[:place], str(slot), *parts[place + 1 :]])
 
 
-def _require_stored(missing: set[str], files: Sequence[Path], names: _CheckpointNames) -> None:
+def _require_stored(missing: set[str], files: Sequence[Path], names: CheckpointNames) -> None:
     """Refuse a checkpoint that lacks weights of its own model.
 
     Raises:

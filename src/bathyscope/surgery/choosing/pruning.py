@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Final
 
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, PruningError, warn
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import PromptReading
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path, require_own_folder
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling
@@ -55,6 +56,8 @@ def prune(
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     evaluate: Sequence[str] = (),
     data: Mapping[str, str | Path] | None = None,
     limit: int | None = None,
@@ -102,6 +105,7 @@ def prune(
         if folder is not None:
             require_writable(folder, holds="a pruning")
             require_own_folder(folder / _BENCHMARKS, "the evaluation of a pruning is a folder of its own")
+        reading = PromptReading(beyond_context, add_special_tokens, chat)
         ready = loaded(model, *each_source(calibration), *each_source(test))
         units = units_of(ready, kinds)
         trial = read_trial(
@@ -112,7 +116,7 @@ def prune(
             domains=domains,
             cluster=cluster,
             over=over,
-            beyond_context=beyond_context,
+            reading=reading,
             folder=folder,
         )
         tasks = require_answerable(ready, evaluate, data, limit, batch_size, allow_code) if evaluate else ()
@@ -134,7 +138,7 @@ def prune(
         with ended_as_interrupted(), trial.pieces(PRUNING, request.settings) as pieces:
             content = _find_piece(pieces, RESULT)
             if content is None:
-                sources = _source_texts(calibration=calibration, test=test)
+                sources = {**_source_texts(calibration=calibration, test=test), **reading.record}
                 content = choose(trial, request, sources, pieces, progress)
                 _put_piece(pieces, RESULT, content)
             plan = replace(decoded(content, ready if isinstance(model, Model) else model), stored_in=trial.folder)

@@ -11,17 +11,20 @@ import xarray as xr
 
 from bathyscope.core.arrays import BoolArray
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.interrupts import ended_as_interrupted
-from bathyscope.core.result import result_html
-from bathyscope.core.text import shown
+from bathyscope.core.result import TabledResult
+from bathyscope.core.tables import TextTable
+from bathyscope.core.text import level_text
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import PromptReading
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import by_clusters
-from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import simultaneous, simultaneous_gains
 from bathyscope.statistics.sampling import Sampling
@@ -32,6 +35,8 @@ from bathyscope.surgery.trial.trial import read_trial
 from bathyscope.wavefront.histories import following, twice
 
 _NAMED: Final = 5
+_MOST_ROWS: Final = 10
+"""Windows that people read; the table has all."""
 _SOURCE: Final = "repeat_scan"
 _label = partial(Label, "window", source=_SOURCE)
 _ENDS: Final = "its interval, corrected for all windows"
@@ -48,7 +53,7 @@ _TABLE: Final = {
 
 
 @dataclass(frozen=True, repr=False)
-class RepeatScan:
+class RepeatScan(TabledResult):
     """What running windows twice does.
 
     Args:
@@ -62,18 +67,17 @@ class RepeatScan:
         ['0', '0…1', '1']
         >>> scan.to_dataframe().equals(scan.table), scan.record()["kind"]
         (True, 'windows')
+        >>> scan.tables()[0].title
+        'The 3 best of 3 windows'
         >>> print(scan.text)
         No window helps: of 3 windows run twice in a row, 12 prompts, ...
     """
 
     data: xr.Dataset
 
-    def _repr_html_(self) -> str:
-        return result_html(self)
-
-    def __repr__(self) -> str:
-        windows = self.data.sizes["window"]
-        return shown(f"<RepeatScan of {self.data.attrs['model']}: {len(self.helping)} of {windows} windows help>")
+    @property
+    def _outline(self) -> str:
+        return f" of {self.data.attrs['model']}: {len(self.helping)} of {self.data.sizes['window']} windows help"
 
     @property
     def helping(self) -> list[str]:
@@ -81,14 +85,23 @@ class RepeatScan:
         order = np.argsort((self.data["last"] - self.data["first"]).values, kind="stable")
         return [str(self.data["window"].values[place]) for place in order if self.data["helps"].values[place]]
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row for every window."""
-        return self.data.to_dataframe().reset_index().astype({"helps": bool})
-
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for every window."""
-        return self.table
+        return self.data.to_dataframe().reset_index().astype({"helps": bool})
+
+    def tables(self) -> list[TextTable]:
+        """Return the windows that come nearest to helping, the best first."""
+        answered = "gain" in self.data
+        judged_by = "gain" if answered else "cost"
+        best = self.to_dataframe().sort_values(judged_by, ascending=not answered).head(_MOST_ROWS)
+        forms = {**({"accuracy": ".4g", "gain": ".4g"} if answered else {}), "cost": ".4g", "p value": ".4g"}
+        rows = [
+            [row["window"], *(Estimate.of(row, heading.replace(" ", "_")) for heading in forms)]
+            for _, row in best.iterrows()
+        ]
+        windows = self.data.sizes["window"]
+        title = f"The {len(rows)} best of {windows} windows" if windows > 1 else "The window"
+        return [TextTable(["window", *forms], rows, title, forms=forms)]
 
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record: the head that all acting commands share, and the windows."""
@@ -115,7 +128,7 @@ class RepeatScan:
         others = f" and {orders} other order{'s' * (orders > 1)}" if orders else ""
         looked = f"{windows} window{'s' * (windows != 1)} run twice in a row{others}, "
         looked += f"{prompts} prompt{'s' * (prompts != 1)}{by_clusters(attrs)}, "
-        looked += f"{float(attrs['level']):.0%} intervals"
+        looked += f"{level_text(float(attrs['level']))} intervals"
         if data.sizes["window"] > 1:
             looked += f" corrected for all {'of them' if orders else 'windows'}"
         if self.helping:
@@ -132,11 +145,11 @@ class RepeatScan:
         """Return a window with what it does and the interval of that."""
         window = self.data.sel(window=name)
         if "gain" in self.data:
-            low, high = float(window["gain_low"]), float(window["gain_high"])
             full = float(self.data.attrs["full_accuracy"])
-            return f"{name} ({float(window['accuracy']):.3g} instead of {full:.3g}; {low:+.3g} to {high:+.3g})"
-        cost, low, high = (float(window[f"cost{end}"]) for end in ("", "_low", "_high"))
-        return f"{name} ({cost:+.3g} nats; {low:+.3g} to {high:+.3g})"
+            interval = Estimate.of(window, "gain").interval("+.3g")
+            return f"{name} ({float(window['accuracy']):.3g} instead of {full:.3g}; {interval})"
+        cost = Estimate.of(window, "cost")
+        return f"{name} ({cost.value:+.3g} nats; {cost.interval('+.3g')})"
 
 
 @takes(RepeatScanOptions)
@@ -152,6 +165,8 @@ def repeat_scan(
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     progress: Progress = True,
 ) -> RepeatScan:
     """Run every window of blocks twice in a row (… first … last, first … last, …), and say whether any helps.
@@ -187,7 +202,7 @@ def repeat_scan(
             sampling=Sampling(resamples, level, seed),
             cluster=cluster,
             over=over,
-            beyond_context=beyond_context,
+            reading=PromptReading(beyond_context, add_special_tokens, chat),
             title="prompts",
         )
         answered = np.array([bool(prompt.answer_tokens) for prompt in trial.test])

@@ -12,21 +12,22 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.progress import ProgressBar
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, warn
 from bathyscope.labels import labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import PromptReading
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import Interval, bootstrap_interval
 from bathyscope.statistics.sampling import Sampling, cluster_weights
 from bathyscope.statistics.shares import clustered_share
 from bathyscope.surgery.exits import times
 from bathyscope.surgery.exits.drafting import Counts, counts
-from bathyscope.surgery.exits.generating import generated, require_early_exit
+from bathyscope.surgery.exits.generating import generated, require_early_exit, settings_set_aside
 from bathyscope.surgery.exits.leaving import Threshold, find_threshold
 from bathyscope.surgery.exits.reading import Trace, traces
 from bathyscope.surgery.exits.result import TABLE, ExitAdvice, best_drafts
@@ -52,6 +53,8 @@ def exit_advice(
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     progress: Progress = True,
 ) -> ExitAdvice:
     """Say whether transformers' ``generate(assistant_early_exit=…)`` pays, and with which exit and draft length.
@@ -90,7 +93,7 @@ def exit_advice(
             ready,
             sampling=Sampling(resamples, level, seed),
             cluster=cluster,
-            beyond_context=beyond_context,
+            reading=PromptReading(beyond_context, add_special_tokens, chat),
             prepare=partial(_cut_answers, ready, new_tokens, beyond_context),
         )
         trial = read(prompts, title="prompts")
@@ -98,6 +101,7 @@ def exit_advice(
         if other is not None:
             _require_others(trial.test, other.test)
         require_early_exit(ready)
+        _warn_of_settings(ready)
         with ended_as_interrupted():
             continued = _continue_prompts(ready, trial.test, new_tokens, progress)
             traced = traces(ready, continued, progress)
@@ -128,6 +132,15 @@ def exit_advice(
                     **_threshold_attrs(threshold),
                 }
             )
+        )
+
+
+def _warn_of_settings(model: Model) -> None:
+    """Warn of generation settings under which the advice is not of what ``generate`` would write."""
+    if others := settings_set_aside(model.hf):
+        warn(
+            f"exit_advice is of plain greedy decoding: {', '.join(others)} of the model's generation_config is set "
+            "aside, with which generate() writes other tokens. Remove it there to generate as advised."
         )
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.core.result import result_html
-from bathyscope.core.text import shown
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.result import TabledResult
+from bathyscope.core.tables import TextTable
+from bathyscope.core.text import level_text
 from bathyscope.labels import Label, interval
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.surgery.checkpoint.json_record import Act, model_of, record_of, settings_of
@@ -47,8 +49,25 @@ TABLE: Final = {
 """``exit`` counts the blocks that are done, ``draft`` the tokens of a draft."""
 
 
+_HEADINGS: Final = {
+    "acceptance": "predicted",
+    "tokens_per_pass": "tokens a pass",
+    "bare_speed": "bare speed",
+    "speed": "speed",
+    "foretold_share": "right drafts, predicted",
+    "measured_share": "measured",
+    "identical": "identical",
+    "plain_seconds": "plain, s",
+    "exit_seconds": "with drafts, s",
+    "measured_speed": "speed, measured",
+}
+"""Column → heading."""
+_ENDS: Final = {"measured_share": "measured"}
+"""Column → what the ends of its interval are called, where that is not its own name."""
+
+
 @dataclass(frozen=True, repr=False)
-class ExitAdvice:
+class ExitAdvice(TabledResult):
     """Whether stopping early pays, and where.
 
     Args:
@@ -62,20 +81,21 @@ class ExitAdvice:
         (False, False, True)
         >>> advice.to_dataframe().equals(advice.table), advice.record()["kind"]
         (True, 'exits')
+        >>> advice.tables()[0].headings[:3]
+        ['exit', 'draft', 'predicted']
     """
 
     data: xr.Dataset
+    figure = "exits"
 
-    def _repr_html_(self) -> str:
-        return result_html(self)
-
-    def __repr__(self) -> str:
+    @property
+    def _outline(self) -> str:
         advice = (
             ("too busy to time" if self.busy else "don't")
             if self.exit is None
             else f"assistant_early_exit={self.exit}, drafts of {self.draft}"
         )
-        return shown(f"<ExitAdvice for {self.data.attrs['model']}: {advice}>")
+        return f" for {self.data.attrs['model']}: {advice}"
 
     @property
     def exit(self) -> int | None:
@@ -99,14 +119,21 @@ class ExitAdvice:
         """The tokens of a draft that go with it."""
         return None if self.exit is None else self._best[1]
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row for every exit, with the draft length that pays most there."""
-        return best_drafts(self.data).to_dataframe().reset_index()
-
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for every exit, with the draft length that pays most there."""
-        return self.table
+        return best_drafts(self.data).to_dataframe().reset_index()
+
+    def tables(self) -> list[TextTable]:
+        """Return a row for every exit: what is predicted, and what was measured where it was run."""
+        frame = self.to_dataframe()
+        columns = [name for name in _HEADINGS if name in frame]
+        rows = [
+            [int(row["exit"]), int(row["draft"]), *(Estimate.of(row, name, _ENDS.get(name, "")) for name in columns)]
+            for _, row in frame.iterrows()
+        ]
+        title = f"Exits of {self.data.attrs['n_blocks']} blocks, each with the draft that pays most"
+        headings = [_HEADINGS[name] for name in columns]
+        return [TextTable(["exit", "draft", *headings], rows, title, forms=dict.fromkeys(headings, ".3g"))]
 
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record: the head that all acting commands share, and the exits."""
@@ -147,13 +174,13 @@ class ExitAdvice:
     def _advise(self) -> str:
         at, attrs, (exit_, draft) = self._at, self.data.attrs, self._best
         drafts = f"drafts of {draft} token{'s' * (draft > 1)}"
-        acceptance, per_pass = _interval_text(at, "acceptance"), _interval_text(at, "tokens_per_pass")
+        acceptance, per_pass = (f"{Estimate.of(at, name):.3g}" for name in ("acceptance", "tokens_per_pass"))
         numbers = (
             f"{acceptance} of the generated tokens are predicted there, {per_pass} come of each full pass, and that is "
-            f"{_interval_text(at, 'speed')} times as fast as plain greedy decoding"
+            f"{Estimate.of(at, 'speed'):.3g} times as fast as plain greedy decoding"
         )
         trial = f"{attrs['tokens']} tokens after {attrs['prompts']} prompts{by_clusters(attrs)}, "
-        trial += f"{float(attrs['level']):.0%} intervals"
+        trial += f"{level_text(float(attrs['level']))} intervals"
         if self.exit is not None:
             return (
                 f"Draft with the first {exit_} of {attrs['n_blocks']} blocks (assistant_early_exit={exit_}, {drafts}): "
@@ -198,7 +225,7 @@ class ExitAdvice:
             f"Leaving for good at exit {attrs['threshold_exit']} where its likeliest token has a probability of "
             f"{float(attrs['threshold']):.3g} or more spares {float(attrs['threshold_ready']):.3g} of the tokens the "
             f"other blocks and changes at most {bound} of them ({float(attrs['threshold_changed']):.2g} on "
-            f"{attrs['threshold_prompts']} {units} that did not choose it; {float(attrs['level']):.0%} sure)."
+            f"{attrs['threshold_prompts']} {units} that did not choose it; {level_text(float(attrs['level']))} sure)."
         )
 
     def _describe_verification(self) -> list[str]:
@@ -238,8 +265,3 @@ def _preference(data: xr.Dataset) -> xr.DataArray:
     if "measured_speed" in data:
         levels = levels + (is_reliable & (data["measured_speed"] > 1))
     return data["speed"] + levels * (1 + data["speed"].max())
-
-
-def _interval_text(data: xr.Dataset, name: str) -> str:
-    value, low, high = (float(data[f"{name}{end}"]) for end in ("", "_low", "_high"))
-    return f"{value:.3g} ({low:.3g} to {high:.3g})"

@@ -112,9 +112,11 @@ class Timings:
 
     @property
     def busy(self) -> bool:
-        """Whether ``generate`` was faster than the bare forwards that it is made of: the clocks tell nothing then."""
-        bare = self.n_blocks * self.block[:, 0] + self.rest[:, 0]
-        return bool(np.median(self.plain) < _BUSY * np.median(bare))
+        """Whether ``generate`` was faster than the bare forwards that it is made of: the clocks tell nothing then.
+
+        The bare forward is the estimate that every speed is computed with.
+        """
+        return bool(np.median(self.plain) < _BUSY * self.settled.forward(1))
 
     @property
     def scatter(self) -> float:

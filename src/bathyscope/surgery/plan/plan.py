@@ -13,11 +13,13 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.cycles import Cycle, cycle_in
-from bathyscope.core.result import result_html
+from bathyscope.core.result import PageResult
 from bathyscope.core.strict import DAMAGED, read_json
-from bathyscope.core.text import elided, literal_markdown, markdown_table, shown
+from bathyscope.core.tables import TextTable, markdown_of
+from bathyscope.core.text import elided, literal_markdown, without_folders
 from bathyscope.errors import OptionError, PruningError, StoreError, describe_value
 from bathyscope.labels import Label, interval, labelled
+from bathyscope.model.identity import ModelIdentity
 from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, read_manifest, unreadable, verified
 from bathyscope.runs.shards import decode, encode_results
 from bathyscope.schedule import Schedule
@@ -26,9 +28,9 @@ from bathyscope.surgery.checkpoint.json_record import Act, data_of, model_of, re
 from bathyscope.surgery.plan.combining import PROMPT_DOMAIN
 from bathyscope.surgery.plan.price import Price
 from bathyscope.surgery.plan.stability_text import block_of
-from bathyscope.surgery.plan.task_table import HEADINGS as TASK_HEADINGS
-from bathyscope.surgery.plan.task_table import task_cells, task_sentences
-from bathyscope.surgery.plan.text import HEADINGS, cells, is_like_chance, refusal, sentences
+from bathyscope.surgery.plan.tables import again_table, candidate_table, change_table, task_table, transfer_table
+from bathyscope.surgery.plan.task_table import task_sentences
+from bathyscope.surgery.plan.text import is_like_chance, refusal, sentences
 from bathyscope.surgery.scheduled.speed import Speeds
 
 PRUNING: Final = Kind("pruning", "bathyscope prune", "prune.json", schemas=(1,))
@@ -73,7 +75,7 @@ COLUMNS: Final = tuple(name for name, label in _TABLE.items() if label.always ==
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(PageResult):
     """Which blocks can be left out, what that costs, and how sure that is.
 
     Args:
@@ -95,6 +97,10 @@ class Plan:
         ['blocks', 'loss (nats per token)']
         >>> plan.record()["kind"], plan.to_dataframe().equals(plan.table)
         ('plan', True)
+        >>> plan.tables()[0].title, plan.heading
+        ('Costs in nats per token', 'What leaving out costs: model')
+        >>> plan.models[0].name
+        'model'
         >>> plan.fits, plan.leaves_blocks, plan.as_schedule() == plan.schedule
         (True, True, True)
         >>> plan.require_choice()
@@ -125,13 +131,22 @@ class Plan:
     tasks_data: xr.Dataset | None = None
     speeds: Speeds | None = field(default=None, compare=False)
     stored_in: Path | None = field(default=None, compare=False)
+    kind = "plan"
+    figure = "plan"
 
-    def __repr__(self) -> str:
-        choice = self.left_out if self.fits else "no block is shown to go"
-        return shown(f"<Plan for {self.data.attrs['model']}: {choice}>")
+    @property
+    def _outline(self) -> str:
+        return f" for {self.data.attrs['model']}: {self.left_out if self.fits else 'no block is shown to go'}"
 
-    def _repr_html_(self) -> str:
-        return result_html(self)
+    @property
+    def heading(self) -> str:
+        """The heading of its section on a page."""
+        return f"What leaving out costs: {without_folders(str(self.data.attrs['model']))}"
+
+    @property
+    def models(self) -> tuple[ModelIdentity, ...]:
+        """The model that was pruned, as far as the plan tells it."""
+        return (ModelIdentity.of_record(self.data.attrs),)
 
     @property
     def fits(self) -> bool:
@@ -203,13 +218,6 @@ class Plan:
             raise PruningError(refusal(self.data))
 
     @property
-    def table(self) -> pd.DataFrame:
-        """A row for every candidate: costs in nats, intervals, p against the best, and whether that can be told."""
-        # what earlier versions wrote lacks some columns
-        columns = [name for name in COLUMNS if name in self.data]
-        return self.data[columns].to_dataframe().reset_index().astype({"indistinguishable": bool})
-
-    @property
     def chosen_again(self) -> float:
         """Share of bootstraps of the calibration prompts in which the choice is the cheapest; NaN where not known.
 
@@ -252,8 +260,22 @@ class Plan:
         return self.data[names].to_dataframe().reset_index()
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return a row for every candidate."""
-        return self.table
+        """Return a row for every candidate: costs in nats, intervals, p against the best, and whether that is told."""
+        # what earlier versions wrote lacks some columns
+        columns = [name for name in COLUMNS if name in self.data]
+        return self.data[columns].to_dataframe().reset_index().astype({"indistinguishable": bool})
+
+    def tables(self) -> list[TextTable]:
+        """Return the candidates, what the choice changes, how sure it is, and its tasks, as far as they were asked."""
+        speed = "" if self.speeds is None else self.speeds.text
+        tables = [
+            candidate_table(self.data),
+            change_table(self.before_after, self.left_out, speed) if self.fits else None,
+            again_table(self.data),
+            transfer_table(self.data) if "transfer" in self.data else None,
+            None if self.tasks_data is None else task_table(self.tasks_data, self.left_out),
+        ]
+        return [table for table in tables if table is not None and table.rows]
 
     @property
     def tasks(self) -> pd.DataFrame:
@@ -348,17 +370,11 @@ class Plan:
 
     @property
     def evidence(self) -> str:
-        """The text, the data and the table as Markdown, for a model card."""
+        """The text, the data and the tables as Markdown, for a model card."""
         acts = {"calibration": "Chosen", "test": "Judged"}
         prompts = data_of(self.data.attrs, list(acts))
         sentences = [on_data(act, prompts[role]) for role, act in acts.items()]
-        lines = [literal_markdown(self.text), "", " ".join(sentences)]
-        if self.speeds is not None:
-            lines += ["", f"Speed: {self.speeds.text}"]
-        lines += ["", *markdown_table(["", *HEADINGS.values()], cells(self.data))]
-        if self.tasks_data is not None:
-            lines += ["", *markdown_table(TASK_HEADINGS, task_cells(self.tasks_data))]
-        return "\n".join(lines)
+        return "\n".join([literal_markdown(self.text), "", " ".join(sentences), *markdown_of(self.tables())])
 
 
 def with_tasks(plan: Plan, content: bytes) -> Plan:
@@ -418,7 +434,7 @@ def decoded(content: bytes, model: Any = None) -> Plan:
         # everything that is said of a plan is read once
         for role in ("calibration", "test"):
             plan.source(role)
-        _ = plan.text, repr(plan), plan.before_after, plan.record(), cells(plan.data)
+        _ = plan.text, repr(plan), plan.before_after, plan.record(), candidate_table(plan.data).cells()
     except DAMAGED as error:
         raise _damaged(RESULT, error) from error
     return plan

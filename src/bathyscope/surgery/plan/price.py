@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.text import level_text
 from bathyscope.surgery.plan.combining import WORST, Combining
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class Price:
         """The ends of the interval in words."""
         if math.isnan(self.low):
             return "without an interval"
-        return f"{self.level:.0%} interval {self.low:.4g} to {self.high:.4g}"
+        return f"{level_text(self.level)} interval {Estimate(self.cost, self.low, self.high).interval('.4g')}"
 
     @property
     def base(self) -> str:

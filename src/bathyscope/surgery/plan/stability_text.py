@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.core.cycles import cycle_in, with_address
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import capitalised
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 FEWEST_DISTINCT: Final = 5
 """Calibration prompts, copies counted once, of which bootstraps say how often a choice would be made again."""
-AGAIN_HEADINGS: Final = ("may go", "chosen again", "left out")
 
 
 def block_of(unit: str) -> int:
@@ -57,7 +56,7 @@ def _of_domain(data: xr.Dataset) -> str:
 def _transfer_sentences(data: xr.Dataset) -> list[str]:
     """Return which choices are shown to cost more on another domain than that domain's own choice."""
     worse = [
-        f"the choice from {row} costs {_excess_text(data.sel(chosen_on=row, domain=column))} more on {column}"
+        f"the choice from {row} costs {excess(data, row, column):.4g} more on {column}"
         for row in data["chosen_on"].values.tolist()
         for column in data["domain"].values.tolist()
         if float(data["transfer_low"].sel(chosen_on=row, domain=column)) > 0
@@ -73,48 +72,12 @@ def domain_sentences(data: xr.Dataset) -> list[str]:
     if "domain_cost" not in data or "joint" not in data.attrs:
         return []
     cells = data.isel(chosen_on=-1)
-    listed = "; ".join(f"{domain} {_cost_text(cells.sel(domain=domain))}" for domain in data["domain"].values.tolist())
+    costs = {domain: cells.sel(domain=domain) for domain in data["domain"].values.tolist()}
+    listed = "; ".join(f"{domain} {Estimate.of(cell, 'domain_cost'):.4g}" for domain, cell in costs.items())
     combined = "means over domains" if data.attrs["joint"] == "mean" else "those on the domain where each costs most"
     return [f"By domain the choice costs: {listed}. The costs of all candidates are {combined}."]
 
 
-def _cost_text(cell: xr.Dataset) -> str:
-    mean, low, high = (float(cell[f"domain_cost{end}"]) for end in ("", "_low", "_high"))
-    return f"{mean:.4g}" if np.isnan(low) else f"{mean:.4g} ({low:.4g} to {high:.4g})"
-
-
-def _excess_text(cell: xr.Dataset) -> str:
-    mean, low, high = (float(cell[f"transfer{end}"]) for end in ("", "_low", "_high"))
-    return f"{mean:.4g} ({low:.4g} to {high:.4g})"
-
-
-def again_cells(data: xr.Dataset) -> list[list[str]]:
-    """Return a row for every block or part that may go, the surest first; none for plans of earlier versions."""
-    if "blocks_again" not in data:
-        return []
-    chosen = set(str(data["subset"].values[0]).split(","))
-    shares = zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist())
-    # stable, so that unknown shares stay in the order of the blocks
-    ordered = sorted(shares, key=lambda pair: 0.0 if np.isnan(pair[1]) else -pair[1])
-    cycle = cycle_in(data.attrs)
-    return [
-        [with_address(cycle, block_of(unit), unit), _share_text(share), "yes" if unit in chosen else "no"]
-        for unit, share in ordered
-    ]
-
-
-def transfer_headings(data: xr.Dataset) -> list[str]:
-    """Return the headings of the transfer table."""
-    return ["chosen on", *(f"excess on {domain}" for domain in data["domain"].values.tolist())]
-
-
-def transfer_cells(data: xr.Dataset) -> list[list[str]]:
-    """Return a row for every choice: its cost on each domain above that of the domain's own choice."""
-    return [
-        [row, *(_excess_text(data.sel(chosen_on=row, domain=column)) for column in data["domain"].values.tolist())]
-        for row in data["chosen_on"].values.tolist()
-    ]
-
-
-def _share_text(share: float) -> str:
-    return "–" if np.isnan(share) else f"{share:.0%}"
+def excess(data: xr.Dataset, chosen_on: str, domain: str) -> Estimate:
+    """Return what a choice costs on a domain above that of the domain's own choice."""
+    return Estimate.of(data.sel(chosen_on=chosen_on, domain=domain), "transfer")

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.core.estimates import MISSING, Estimate
 from bathyscope.core.text import counted
 from bathyscope.labels import Label, interval, labelled
 
@@ -22,7 +23,6 @@ _TABLE: Final = {
     **interval("difference", _metric, "its paired interval"),
 }
 COLUMNS: Final = tuple(_TABLE)
-HEADINGS: Final = ("task", "metric", "documents", "full model", "pruned", "difference (interval)")
 # Metrics that a sentence is about, the first that a task has.
 _FIRST: Final = ("acc", "exact_match")
 
@@ -38,18 +38,6 @@ def task_rows(
     return labelled(_TABLE, values, coords).assign_attrs(attrs)
 
 
-def task_cells(data: xr.Dataset) -> list[list[str]]:
-    """Return the printed table."""
-    return [
-        [
-            *(str(data[name].values[row]) for name in ("task", "metric", "documents")),
-            *(_interval_text(data, row, name) for name in ("full", "pruned")),
-            _interval_text(data, row, "difference", "+"),
-        ]
-        for row in range(data.sizes["row"])
-    ]
-
-
 def task_sentences(data: xr.Dataset) -> list[str]:
     """Describe what becomes of every task."""
     tasks = data["task"].values.tolist()
@@ -60,17 +48,10 @@ def task_sentences(data: xr.Dataset) -> list[str]:
         rows = [row for row, name in enumerate(tasks) if name == task]
         kinds = [metrics[row].partition(",")[0] for row in rows]
         row = next((rows[kinds.index(name)] for name in _FIRST if name in kinds), rows[0])
-        gap = _interval_text(data, row, "difference", "+")
+        gap = f"{Estimate.of(data.isel(row=row), 'difference'):+.3g}"
         sentences.append(
             f"On {task} ({counted(int(data['documents'].values[row]), 'document')}) {metrics[row]} is "
             f"{float(data['pruned'].values[row]):.3g} without them and {float(data['full'].values[row]):.3g} with them"
-            + ("." if gap == "–" else f": {gap}.")
+            + ("." if gap == MISSING else f": {gap}.")
         )
     return sentences
-
-
-def _interval_text(data: xr.Dataset, row: int, name: str, sign: str = "") -> str:
-    value, low, high = (float(data[f"{name}{end}"].values[row]) for end in ("", "_low", "_high"))
-    if np.isnan(value):
-        return "–"
-    return f"{value:{sign}.3g}" + ("" if np.isnan(low) else f" ({low:{sign}.3g} to {high:{sign}.3g})")

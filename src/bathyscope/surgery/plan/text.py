@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bathyscope.core.cycles import cycle_in
+from bathyscope.core.estimates import Estimate, write_number
 from bathyscope.core.text import capitalised
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.runs.by_place import LOSS_FALLS
@@ -25,39 +26,6 @@ _EQUAL: Final = 1e-12
 """Nats, or a share, by which means of equal costs may differ."""
 CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
 """Candidates that need no search."""
-HEADINGS: Final = {
-    "subset": "left out",
-    "calibration_cost": "calibration",
-    "test_cost": "test (interval)",
-    "test_kl": "KL",
-    "test_agreement": "top-1",
-    "p_value": "p",
-    "indistinguishable": "as good as the best",
-}
-"""Columns of the table as it is printed, after the candidate's name; costs in nats per token."""
-_COLUMNS: Final = ("calibration_cost", "test_cost", "test_cost_low", "test_cost_high", *list(HEADINGS)[3:])
-
-
-def cells(data: xr.Dataset) -> list[list[str]]:
-    """Return the printed table, a row for every candidate."""
-    rows = []
-    for place, name in enumerate(data["candidate"].values.tolist()):
-        candidate = data.isel(candidate=place)
-        number = {key: float(candidate[key]) for key in _COLUMNS}
-        interval = _number_text(number["test_cost"], 4)
-        if not np.isnan(number["test_cost_low"]):
-            interval += f" ({number['test_cost_low']:.4f} to {number['test_cost_high']:.4f})"
-        texts = {
-            "subset": str(candidate["subset"].item()),
-            "calibration_cost": f"{number['calibration_cost']:.4f}",
-            "test_cost": interval,
-            "test_kl": _number_text(number["test_kl"], 4),
-            "test_agreement": _number_text(number["test_agreement"], 3),
-            "p_value": _p_text(number["p_value"]),
-            "indistinguishable": "yes" if number["indistinguishable"] else "no",
-        }
-        rows.append([name, *(texts[key] for key in HEADINGS)])
-    return rows
 
 
 def sentences(data: xr.Dataset) -> list[str]:
@@ -240,8 +208,7 @@ def _best_place(data: xr.Dataset) -> int:
 
 
 def _cost_text(candidate: xr.Dataset) -> str:
-    cost, low, high = (float(candidate[f"test_cost{end}"]) for end in ("", "_low", "_high"))
-    return f"{cost:.4g}" if np.isnan(low) else f"{cost:.4g} ({low:.4g} to {high:.4g})"
+    return f"{Estimate.of(candidate, 'test_cost'):.4g}"
 
 
 def _candidate_title(name: str, first: bool = True) -> str:
@@ -250,8 +217,4 @@ def _candidate_title(name: str, first: bool = True) -> str:
 
 
 def _p_text(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.2g}"
-
-
-def _number_text(value: float, digits: int) -> str:
-    return "–" if np.isnan(value) else f"{value:.{digits}f}"
+    return write_number(value, ".2g")

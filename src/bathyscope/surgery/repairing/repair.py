@@ -9,14 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, describe_value
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.model.reading import PromptReading
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import require_others
-from bathyscope.prompts.source import Source, require_there
+from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
@@ -49,6 +51,9 @@ def repair(
     level: float = 0.95,
     cluster: str | None = None,
     seed: int = 0,
+    beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     progress: Progress = True,
 ) -> Repaired:
     """Make up for dropped blocks by changing the weights of those next to the cuts.
@@ -108,6 +113,7 @@ def repair(
             calibration,
             sampling=Sampling(resamples, level, seed),
             cluster=cluster,
+            reading=PromptReading(beyond_context, add_special_tokens, chat),
             folder=folder,
         )
         if isinstance(schedule, Plan):

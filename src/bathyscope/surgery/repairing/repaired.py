@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import xarray as xr
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.foreign import read_regular
-from bathyscope.core.result import result_html
+from bathyscope.core.result import PageResult
 from bathyscope.core.strict import DAMAGED, read_json
-from bathyscope.core.text import elided, literal_markdown, markdown_table
+from bathyscope.core.tables import TextTable, markdown_of
+from bathyscope.core.text import elided, level_text, literal_markdown, without_folders
 from bathyscope.errors import RepairError, StoreError
 from bathyscope.labels import Label, interval, labelled
+from bathyscope.model.identity import ModelIdentity
 from bathyscope.runs.folder import MOST_DEEP, folder_path, reason
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.card import on_data
@@ -33,7 +36,13 @@ if TYPE_CHECKING:
 NONE: Final = "none"
 REPAIR: Final = "repair.json"
 """The file of an exported repair that holds its record."""
-HEADINGS: Final = ("repair", "calibration", "cost on test prompts, nats a token", "gain over none", "recovered")
+_FORMS: Final = {
+    "calibration": ".4f",
+    "cost on test prompts, nats a token": ".4f",
+    "gain over none": "+.4f",
+    "recovered": ".0%",
+}
+"""Heading of the table → how its numbers are written."""
 
 
 @dataclass(frozen=True)
@@ -69,26 +78,18 @@ class Rung:
         The ``loss`` is what is gained, with the other sign.
         """
         number = "gain" if name == "loss" else name
-        value, low, high = (getattr(self, f"{number}{end}") for end in ("", "_low", "_high"))
+        estimate = Estimate.of(vars(self), number)
         if name == "loss":
             # subtracted from 0, since −0 would be printed with its sign
-            value, low, high = 0.0 - value, 0.0 - high, 0.0 - low
-        if isnan(value):
-            return "–"
-        return format(value, form) + ("" if isnan(low) else f" ({low:{form}} to {high:{form}})")
+            estimate = Estimate(0.0 - estimate.value, 0.0 - estimate.high, 0.0 - estimate.low)
+        return estimate.write(form)
 
-    def cells(self) -> list[str]:
-        """Return the rung as a row of the printed table."""
-        calibration = "–" if isnan(self.calibration_cost) else f"{self.calibration_cost:.4f}"
-        gain = "–" if self.name == NONE else self.interval_text("gain", "+.4f")
-        recovered = "nothing; worse" if self.recovered < 0 else self.interval_text("recovered", ".0%")
-        return [
-            self.name,
-            calibration,
-            self.interval_text("cost", ".4f"),
-            gain,
-            "–" if self.name == NONE else recovered,
-        ]
+    def cells(self) -> list[str | float | Estimate | None]:
+        """Return the rung as a row of its table; None for what cannot be."""
+        cost, gain, recovered = (Estimate.of(vars(self), name) for name in ("cost", "gain", "recovered"))
+        if self.name == NONE:
+            return [self.name, self.calibration_cost, cost, None, None]
+        return [self.name, self.calibration_cost, cost, gain, "nothing; worse" if self.recovered < 0 else recovered]
 
 
 _SOURCE: Final = "repair"
@@ -125,8 +126,8 @@ class Provenance:
     units: str
 
 
-@dataclass(frozen=True)
-class Repaired:
+@dataclass(frozen=True, repr=False)
+class Repaired(PageResult):
     """A scheduled model whose remaining weights were changed to make up for what was dropped.
 
     Args:
@@ -146,6 +147,8 @@ class Repaired:
         True
         >>> fixed.best.name == fixed.chosen, fixed.evidence.startswith(fixed.text)
         (True, True)
+        >>> fixed.heading, fixed.models[0].name, fixed.tables()[0].headings[0]
+        ('Repaired: model with drop:1', 'model', 'repair')
         >>> if fixed.proved:
         ...     fixed.require_proved()
         ...     _ = fixed.export("fixed")
@@ -158,8 +161,28 @@ class Repaired:
     hf: Any = field(default=None, repr=False, compare=False)
     _changes: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def _repr_html_(self) -> str:
-        return result_html(self)
+    kind = "repair"
+
+    @property
+    def _outline(self) -> str:
+        name = self.about.model.get("name", "a model")
+        return f" of {name}, {self.schedule}: {self.chosen}, {'proved' if self.proved else 'not proved'}"
+
+    @property
+    def heading(self) -> str:
+        """The heading of its section on a page."""
+        return f"Repaired: {without_folders(str(self.about.model.get('name', 'a model')))} with {self.schedule}"
+
+    @property
+    def models(self) -> tuple[ModelIdentity, ...]:
+        """The model that was repaired, as far as its record tells it."""
+        return (ModelIdentity.of_record(self.about.model),)
+
+    def tables(self) -> list[TextTable]:
+        """Return a row for every rung, and below them why some could not be had."""
+        reasons = [f"{rung.name}: {rung.why_not}" for rung in self.rungs if rung.why_not]
+        rows = [rung.cells() for rung in self.rungs]
+        return [TextTable(("repair", *_FORMS), rows, caption=reasons, forms=_FORMS)]
 
     @property
     def chosen(self) -> str:
@@ -201,7 +224,7 @@ class Repaired:
         prompts = f"{self.about.data['test']['prompts']} test prompts" if "test" in self.about.data else "test prompts"
         nothing = next(rung for rung in self.rungs if rung.name == NONE)
         costs = ", ".join(f"{rung.name} {rung.calibration_cost:.4g}" for rung in self.rungs if not rung.why_not)
-        level = f"{float(self.about.settings.get('level', 0.95)):.0%} interval"
+        level = f"{level_text(float(self.about.settings.get('level', 0.95)))} interval"
         if self.chosen == NONE:
             return (
                 f"No repair helps: on the calibration prompts kept aside nothing costs less than no repair ({costs} "
@@ -242,9 +265,7 @@ class Repaired:
         level = float(self.about.settings["level"])
         units, chosen = map(literal_markdown, (self.about.units, self.chosen))
         sentences.append(f"In brackets: {100 * level:g} % intervals over {units}. The weights are those of {chosen}.")
-        rows = [rung.cells() for rung in self.rungs if not rung.why_not]
-        text = literal_markdown(self.text)
-        return "\n".join([text, "", " ".join(sentences), "", *markdown_table(HEADINGS, rows)])
+        return "\n".join([literal_markdown(self.text), "", " ".join(sentences), *markdown_of(self.tables())])
 
     def require_proved(self) -> None:
         """Refuse a repair that is not shown to be better than no repair.

@@ -98,7 +98,17 @@ def require_reorderable(model: Model, schedule: Schedule) -> None:
     Raises:
         ModelError: an order that the family's configuration cannot say, with what differs.
     """
+    _require_whole(model, schedule)
     _rewrite(model, schedule)
+
+
+def _require_whole(model: Model, schedule: Schedule) -> None:
+    if model.ranks > 1:
+        raise ModelError(
+            f"schedule={str(schedule)!r} builds {model.name} again from its configuration, and blocks built so do not "
+            f"know the part of their weights that each of {model.ranks} ranks has. Export it (bathyscope export MODEL "
+            "--schedule ORDER --out FOLDER), and load the exported checkpoint with tensor_parallel."
+        )
 
 
 def _rewrite(model: Model, schedule: Schedule) -> tuple[PreTrainedConfig, Layout]:
@@ -140,6 +150,7 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
             f"schedule={str(schedule)!r} needs a model in memory, and the blocks of {model.name} are streamed; export "
             "it (bathyscope export MODEL --schedule ORDER --out FOLDER), and survey the exported checkpoint."
         )
+    _require_whole(model, chosen)
     hf, _ = lent(model.hf, *_rewrite(model, chosen))
     copy = load(hf, family=model.anatomy.family)
     return replace(

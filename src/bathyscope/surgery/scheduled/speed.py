@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from bathyscope.core.estimates import Estimate
+
 
 @dataclass(frozen=True)
 class Speeds:
@@ -50,7 +52,8 @@ class Speeds:
     @property
     def text(self) -> str:
         """What was timed, and the ratio."""
+        interval = Estimate(self.ratio, self.ratio_low, self.ratio_high).interval(".3g")
         return (
-            f"{self.ratio:.3g} times as fast ({self.ratio_low:.3g} to {self.ratio_high:.3g} in {self.repeats} pairs of "
+            f"{self.ratio:.3g} times as fast ({interval} in {self.repeats} pairs of "
             f"forwards of {self.tokens} tokens, on the machine that timed it, as it was)."
         )

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from bathyscope.errors import OptionError, PromptError
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.statistics.strata import Strata
 from bathyscope.surgery.options import Joint
 

@@ -17,10 +17,10 @@ from bathyscope.core.cycles import LOOPS, joined_blocks
 from bathyscope.measures.costs import Over
 from bathyscope.model import Model
 from bathyscope.model.identity import identity_of
-from bathyscope.model.reading import tokenized
+from bathyscope.model.reading import AS_IT_STANDS, PromptReading
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import judging, require_answers, require_apart
-from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import Kind
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling
@@ -97,7 +97,7 @@ def read_trial(
     domains: Domains | None = None,
     cluster: str | None = None,
     over: Over = "tokens",
-    beyond_context: bool | None = None,
+    reading: PromptReading = AS_IT_STANDS,
     folder: Path | None = None,
     title: str = "test prompts",
     prepare: Callable[[Prompts], Prompts] | None = None,
@@ -108,7 +108,7 @@ def read_trial(
         sampling: of the test prompts; its clusters are read here.
         domains: of both kinds of prompts, which are then given by domain.
         over: the tokens that count; where they are those of answers, every prompt has one.
-        beyond_context: as for ``survey``.
+        reading: how prompts are read.
         title: what messages call the prompts that judge.
         prepare: changes the prompts that judge before copies among them are counted.
 
@@ -116,7 +116,7 @@ def read_trial(
         PromptError: fewer than two different prompts that judge, or one that chooses too; nothing to predict.
         OptionError: the prompts cannot be clustered by this label.
     """
-    read = partial(tokenized, model, seed=sampling.seed, beyond_context=beyond_context)
+    read = partial(reading.read, model, seed=sampling.seed)
 
     def read_role(source: Source | Prompts | DomainSources, role: str) -> Prompts:
         return read_domains(read, source, role) if isinstance(source, Mapping) else read(source)

@@ -12,8 +12,8 @@ from bathyscope.errors import OptionError
 from bathyscope.model import AnyModel, Model
 from bathyscope.model.identity import ModelIdentity, identity_of
 from bathyscope.model.options import Attention
+from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, listed_once
 from bathyscope.runs.folder import Folder
 from bathyscope.runs.manifest import RUN
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bathyscope.core.calls import checked
 from bathyscope.core.commands import name_command
 from bathyscope.core.paths import require_writable
-from bathyscope.errors import OptionError, StoreError, describe_value
+from bathyscope.errors import ModelError, OptionError, StoreError, describe_value
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
 from bathyscope.runs.difference import difference, is_withheld, listed, version_difference
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
@@ -187,6 +187,28 @@ class _Gathered:
                 marks = self.manifest.identity.marks(index)
                 writer.write(index, read_shard(folder, entry.file, entry.sha256, marks))
             return writer.finish(derive(plan, writer.merged()))
+
+
+def require_joinable(identity: Identity) -> None:
+    """Refuse parts of a model whose configuration a join would not find: what is derived there needs it.
+
+    Raises:
+        ModelError: a model in memory, under a name that leads to no configuration or to another.
+    """
+    from bathyscope.surveying.outlining import outline
+
+    try:
+        agreement = compare_models(
+            identity.of_model, identity_of(outline(identity.model, identity.dtype, identity.revision)), "this one", "it"
+        )
+        reason = f"leads to another ({agreement.text})" if agreement.differences else ""
+    except ModelError:
+        reason = "leads to none"
+    if reason:
+        raise ModelError(
+            f"part: parts are joined by the model's configuration, and {identity.model!r} {reason}. Save a model that "
+            "is in memory (save_pretrained) and give its folder, or survey without part."
+        )
 
 
 def _require_unchanged(identity: Identity, here: ModelIdentity) -> None:

@@ -18,8 +18,8 @@ import torch
 from bathyscope.errors import ModelError
 from bathyscope.model import load
 from bathyscope.model.identity import ModelIdentity, compare_models
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.runs.difference import difference, listed, version_difference
 from bathyscope.runs.manifest import library_versions
 from bathyscope.runs.prompts import encode_prompts

@@ -9,9 +9,10 @@ from typing import Any
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from bathyscope.core.common_options import ChatForm
 from bathyscope.errors import warn
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.surveying.training.trainer_options import trainer_options
 from bathyscope.surveying.training.twin import random_states_kept
 from bathyscope.surveying.training.watch import MEASURES, Watch
@@ -28,7 +29,7 @@ class DepthCallback(TrainerCallback):
         prompts: as for ``survey``.
         every: steps between two surveys; the model is surveyed before the first step too.
         out: folder of the course.
-        measures, max_share, seed, progress: of ``bathyscope.watch``.
+        measures, max_share, seed, add_special_tokens, chat, progress: of ``bathyscope.watch``.
         tokenizer: of the model; None = the Trainer's.
 
     Raises:
@@ -47,6 +48,8 @@ class DepthCallback(TrainerCallback):
         measures: Sequence[str] = MEASURES,
         max_share: float | None = None,
         seed: int = 0,
+        add_special_tokens: bool = True,
+        chat: ChatForm = False,
         tokenizer: Any = None,
         progress: bool = True,
     ) -> None:
@@ -56,6 +59,8 @@ class DepthCallback(TrainerCallback):
             "measures": measures,
             "max_share": max_share,
             "seed": seed,
+            "add_special_tokens": add_special_tokens,
+            "chat": chat,
             "progress": progress,
         }
         self._watch: Watch | None = None

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.foreign import read_text
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value, warn
 from bathyscope.model import Model, adapters_of, config_hash, load
-from bathyscope.model.options import require_loading
+from bathyscope.model.options import require_loading, require_one_process
 from bathyscope.model.weights import configuration_difference
 from bathyscope.options import items_of
+from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, listed_once
 from bathyscope.runs.folder import folder_path
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
@@ -56,6 +56,9 @@ def course(
     revisions: tuple[str, ...] = (),
     measures: tuple[str, ...] = MEASURES,
     seed: int = 0,
+    beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     loading: Mapping[str, Any] | None = None,
     progress: Progress = True,
 ) -> Course:
@@ -85,10 +88,13 @@ def course(
         array([ 500, 1000])
     """
     require_loading(loading)
+    require_one_process(loading, "course")
     folder = folder_path(out, "out")
     require_course_folder(folder)
     sources = _checkpoints(checkpoints, items_of(revisions))
     names = items_of(measures)
+    reading: dict[str, Any] = {"beyond_context": beyond_context, "add_special_tokens": add_special_tokens, "chat": chat}
+    request = Survey(names, seed=seed, **reading)
     # An iterator would be empty at the second checkpoint.
     source: Source | Prompts = listed_once(prompts)
     about: dict[str, Any] | None = None
@@ -109,7 +115,7 @@ def course(
                 continue
             begun = _first_log(name)
             if about is None:
-                about, first_begun = description(Survey(names, seed=seed).plan(model, source)), begun
+                about, first_begun = description(request.plan(model, source)), begun
                 first_config = model.hf.config
                 claim_course(folder, about, {FIRST_LOG: begun})
                 _require_same_training(folder, sources, begun)
@@ -122,7 +128,7 @@ def course(
             elif config_hash(model.hf) != about[CONFIGURATION]:
                 warn(f"Step {step} is left out: {_other_settings(first_config, model)}.")
                 continue
-            survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False)
+            survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False, **reading)
             bar.advance(1)
     if about is None and first_error is not None and not finished_runs(folder):
         raise ModelError(f"None of the {len(sources)} checkpoints can be surveyed: {first_error}") from first_error

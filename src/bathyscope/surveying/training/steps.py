@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -11,10 +12,15 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bathyscope.core.result import LabelledResult
+from bathyscope.core.arrays import FloatArray
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.result import LabelledResult, PageResult
+from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import counted, signed
 from bathyscope.errors import StoreError, warn
 from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.model.identity import ModelIdentity
+from bathyscope.prompts.parts import clusters_in
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.bootstrap import mean_intervals
@@ -27,6 +33,7 @@ READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
 IDLE: Final = 0.01
 """Nats: a block whose drop costs surely less than this, and surely gains less, is idle."""
 _PER_STEPS: Final = 1000
+_USUAL: Final = Sampling()
 STEP_WEIGHTS: Final = "step_weight_hashes"
 """Attribute of a course: the hash of the weights of each step; ``weight_hash`` is that of the last one."""
 STEP_PRECISIONS: Final = "step_precisions"
@@ -65,8 +72,22 @@ _TABLE: Final[Table] = {
 }
 
 
-class Course(LabelledResult):
+class Course(LabelledResult, PageResult):
     """Depth by step of one training; ``bathyscope.report`` draws it."""
+
+    kind = "course"
+
+    @property
+    def heading(self) -> str:
+        """The heading of its section on a page."""
+        return f"Depth while it trained: {self.data.attrs['model']}"
+
+    @property
+    def models(self) -> tuple[ModelIdentity, ...]:
+        """The model at every step, as far as the course tells it."""
+        attrs = self.data.attrs
+        hashes = attrs.get(STEP_WEIGHTS, ("",))
+        return tuple(ModelIdentity.of_record({**attrs, "weight_hash": sha256}) for sha256 in hashes)
 
 
 def open_course(folder: str | Path) -> Course:
@@ -76,11 +97,11 @@ def open_course(folder: str | Path) -> Course:
         folder: what a ``DepthCallback``, ``bathyscope.watch`` or ``bathyscope.course`` wrote.
 
     Returns:
-        By ``step``: the verdict's readings with intervals, the idle blocks (NaN on one prompt) and the loss. By step
-        and ``block``: the added loss without the block, with its interval, and the effect of skipping it. By block:
-        ``matters_from``, the first step since which dropping it surely adds more than 0.01 nats (NaN without one). By
-        ``reading``: its ``change`` from the first step to the last and its ``slope`` over 1,000 steps, paired by
-        prompt.
+        By ``step``: the verdict's readings with intervals, the idle blocks (NaN on one prompt or copies of one) and the
+        loss. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it.
+        By block: ``matters_from``, the first step since which dropping it surely adds more than 0.01 nats (NaN without
+        one). By ``reading``: its ``change`` from the first step to the last and its ``slope`` over 1,000 steps, paired
+        by prompt.
 
     Raises:
         StoreError: no finished survey, or surveys of different prompts. Steps whose models have another number of
@@ -120,7 +141,7 @@ def open_course(folder: str | Path) -> Course:
             STEP_CONFIGURATIONS: [model.configuration or "" for model in models],
         }
     )
-    return Course(data, _conclude(data, n_blocks), _table_by_step)
+    return Course(data, _conclude(data, n_blocks), _table_by_step, figure="course", lay_out=_lay_out)
 
 
 def _of_one_depth(runs: Mapping[int, Run]) -> dict[int, Run]:
@@ -167,9 +188,9 @@ def _row(run: Run) -> dict[str, Any]:
         for name, reading in _readings_of(run).items():
             row |= {name: reading.value, f"{name}_low": reading.low, f"{name}_high": reading.high}
     if "drop" in run:
-        added_PL = (run["drop"]["loss"] - run["drop"]["baseline_loss"]).transpose("prompt", "dropped").values
         # the seed of the run, so that its own page has the same intervals
-        ends = np.array(mean_intervals(added_PL, Sampling(seed=run.identity.seed)))
+        added_PL, sampling = _added_losses(run["drop"], Sampling(seed=run.identity.seed))
+        ends = np.array(mean_intervals(added_PL, sampling))
         row |= {"added_loss": np.nanmean(added_PL, axis=0)}
         row |= {"added_loss_low": ends[:, 0], "added_loss_high": ends[:, 1]}
         row |= {"idle_blocks": count_idle_blocks(run), "loss": float(run["drop"]["baseline_loss"].mean())}
@@ -225,8 +246,8 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
         ends = [f"{float(data[name][place]):.1f}" for place in (0, -1)]
         blocks = counted(n_blocks, "block")
         text += f" {subject} from {ends[0]} of {blocks} on at step {first}, and from {ends[1]} at {last}"
-        change, low, high = (float(data[f"change{end}"].sel(reading=name)) for end in ("", "_low", "_high"))
-        text += "." if np.isnan(low) else f" (change {signed(change)}, {signed(low)} to {signed(high)})."
+        change = Estimate.of(data.sel(reading=name), "change")
+        text += f" (change {change.write_in_brackets(signed)})." if change.has_interval else "."
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
         text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."
@@ -289,7 +310,7 @@ def _no_interval_text(data: xr.Dataset) -> str:
         open_questions.append("whether depth changed")
     if "added_loss" in data:
         open_questions.append("which blocks are idle or matter")
-    reason = "There is no interval, which needs two prompts"
+    reason = "There is no interval, which needs two different prompts"
     return f" {reason}: {' and '.join(open_questions)} is open." if open_questions else f" {reason}."
 
 
@@ -310,6 +331,27 @@ def _table_by_step(data: xr.Dataset) -> pd.DataFrame:
     return data[["step", *by_step]].to_dataframe().reset_index()
 
 
+def _lay_out(data: xr.Dataset) -> list[TextTable]:
+    """Return the table by step, how far the readings changed, and from when on each block matters."""
+    tables = [frame_table(_table_by_step(data))]
+    if "change" in data:
+        forms = {"last step less first": "+.2f", f"per {_PER_STEPS:,} steps": "+.2f"}
+        rows = [
+            [reading, *(Estimate.of(data.sel(reading=reading), name) for name in ("change", "slope"))]
+            for reading in data["reading"].values.tolist()
+        ]
+        tables.append(TextTable(["reading, in blocks", *forms], rows, forms=forms))
+    if "matters_from" in data:
+        # where no step has an interval nothing was shown, not even that a block never matters
+        unknown = data["added_loss_low"].isnull().all("step").values
+        steps = [
+            str(int(step)) if step == step else "unknown" if is_unknown else "not shown"
+            for step, is_unknown in zip(data["matters_from"].values, unknown)
+        ]
+        tables.append(TextTable(["block", *map(str, range(len(steps)))], [["matters from step", *steps]]))
+    return tables
+
+
 def depths_of(run: Run) -> dict[str, float]:
     """Return what a training logs of a run: the verdict's readings in blocks, and how many blocks are idle."""
     values: dict[str, float] = {}
@@ -322,9 +364,10 @@ def depths_of(run: Run) -> dict[str, float]:
 
 def count_idle_blocks(run: Run) -> float:
     """Return how many blocks are shown to be idle; NaN where prompts are too few for a test."""
-    added_PL = run["drop"]["loss"] - run["drop"]["baseline_loss"]
-    has_test = added_PL.notnull().any("dropped").sum("prompt") > 1
-    return float(idle_blocks(run["drop"], run.identity.seed).sum()) if has_test else np.nan
+    added_PL, sampling = _added_losses(run["drop"])
+    has_value = ~np.isnan(added_PL).all(1)
+    n_different = has_value.sum() if sampling.cluster is None else np.unique(sampling.cluster[has_value]).size
+    return float(idle_blocks(run["drop"], run.identity.seed).sum()) if n_different > 1 else np.nan
 
 
 def idle_blocks(drop: xr.Dataset, seed: int = 0, bound: float = IDLE) -> np.ndarray:
@@ -332,6 +375,11 @@ def idle_blocks(drop: xr.Dataset, seed: int = 0, bound: float = IDLE) -> np.ndar
 
     The interval over prompts must lie within ±bound: a test of equivalence, not the lack of a difference.
     """
-    added_PL = (drop["loss"] - drop["baseline_loss"]).transpose("prompt", "dropped").values
-    sampling = Sampling(level=0.9, seed=seed)
+    added_PL, sampling = _added_losses(drop, Sampling(level=0.9, seed=seed))
     return np.array([-bound < ends.low and ends.high < bound for ends in mean_intervals(added_PL, sampling)])
+
+
+def _added_losses(drop: xr.Dataset, sampling: Sampling = _USUAL) -> tuple[FloatArray, Sampling]:
+    """Return what each prompt loses without each block, [P, L], and a sampling that draws copies of a prompt as one."""
+    added_PL = (drop["loss"] - drop["baseline_loss"]).transpose("prompt", "dropped").values
+    return added_PL, replace(sampling, cluster=clusters_in(drop, None))

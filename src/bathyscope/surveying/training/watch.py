@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from bathyscope.core.calls import bind_arguments, checked_arguments
+from bathyscope.core.common_options import ChatForm
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
 from bathyscope.core.text import counted, duration
@@ -23,8 +24,9 @@ from bathyscope.errors import BathyscopeError, warn
 from bathyscope.model import Model, load
 from bathyscope.model.identity import identity_of
 from bathyscope.options import items_of
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, require_there
+from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.run import Run, open_run
 from bathyscope.surveying.asking import Survey
@@ -67,7 +69,7 @@ class Watch:
         max_share: share of all the time that surveys may take, such as 0.05; one with which they would take more is
             left out. None = every survey that is due is made.
         steps: of the whole training, where they are known: so many surveys are due.
-        seed: as for ``survey``.
+        seed, add_special_tokens, chat: as for ``survey``.
         tokenizer: of the model, where its folder has none.
         training: what tells this training from others of the same model, such as ``{"learning_rate": 3e-4}``: numbers,
             texts and truth values, or lists and dicts of them. It is stored with the course, and one that tells
@@ -97,6 +99,8 @@ class Watch:
         max_share: float | None = None,
         steps: int | None = None,
         seed: int = 0,
+        add_special_tokens: bool = True,
+        chat: ChatForm = False,
         tokenizer: Any = None,
         training: Mapping[str, Any] | None = None,
         step: int | None = None,
@@ -123,7 +127,8 @@ class Watch:
             if not isinstance(prompts, Prompts):
                 require_there(prompts)
             with random_states_kept():
-                plan = Survey(self._measures, seed=seed).plan(self._twin(), prompts)
+                request = Survey(self._measures, seed=seed, add_special_tokens=add_special_tokens, chat=chat)
+                plan = request.plan(self._twin(), prompts)
                 options = _options_of(options, step, plan.model)
                 self._shape = shape_of(plan.model)
                 claim_course(self.folder, description(plan), options)

@@ -156,7 +156,7 @@ def test_missing_intervals_are_told_with_their_levels() -> None:
 def test_alternative_text_gives_scores_by_level() -> None:
     panel = FIGURE.panels(RUN, FigureOptions())[0]
     score = DATA["prompt_score_layer"].sel(reduction="mean").values[HOPS == 3].mean()
-    assert f"3: {score:.3g} (interval " in panel.alt
+    assert f"3: {score:.3g} (" in panel.alt
 
 
 def test_what_has_no_interval_is_said_without_one() -> None:

@@ -91,7 +91,7 @@ def test_the_readings_of_the_verdict_stand_on_top_and_the_rest_is_thin() -> None
     assert others
     assert all(line.get_markersize() < 0.7 * marks[1].get_markersize() for line in others)
     (panel,) = FIGURE.drawing(run).panels
-    assert f"90 % of the effect on the output {verdict.own.value:.1f} (interval" in panel.alt
+    assert f"90 % of the effect on the output {verdict.own.value:.1f} (" in panel.alt
 
 
 def test_no_text_of_all_estimators_leaves_the_panel() -> None:

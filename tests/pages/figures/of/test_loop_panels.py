@@ -35,7 +35,7 @@ def test_exits_of_the_gate_and_of_confidence_are_drawn_over_their_depth(run: bat
     np.testing.assert_allclose(ended.get_ydata(), data.gate_exit.mean("prompt").isel(boundary=[2, 4, 6]))
     note = lens.FIGURE.drawing(run).note
     advantage = [float(data[f"gate_advantage{end}"]) for end in ("", "_low", "_high")]
-    assert f"{advantage[0]:+.3f} ({advantage[1]:+.3f} to {advantage[2]:+.3f}; 0 = no better)" in note
+    assert f"{advantage[0]:+.3f} ({advantage[1]:+.3f} to {advantage[2]:+.3f}); 0 = no better" in note
 
 
 def test_stages_by_place_and_by_loop_stand_next_to_those_of_random_order(run: bathyscope.Run) -> None:

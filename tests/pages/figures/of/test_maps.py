@@ -105,8 +105,8 @@ def test_caption_says_what_was_fitted_and_where_the_diagonal_is() -> None:
     for part in (
         "example/shallow (source) → example/deep (target), corpus.txt:40",
         "Fitted to 700 tokens, ridge chosen on 100, errors on 200 tokens of 8 other prompts",
-        "Best target of each source: slope 0.80 (0.70 to 0.90;",
-        "mean distance 0.05 (0.03 to 0.10; by chance 0.18)",
+        "Best target of each source: slope 0.80 (0.70 to 0.90);",
+        "mean distance 0.05 (0.03 to 0.10), by chance 0.18",
     ):
         assert part in said
     heading = next(text for text, _ in visible_texts(drawn()) if text.startswith("example/shallow"))

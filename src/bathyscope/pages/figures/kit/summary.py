@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.text import level_text
 from bathyscope.labels import token_weights
 from bathyscope.pages.figures.options import FigureOptions, RunOptions
 from bathyscope.prompts.parts import resampled
@@ -103,7 +104,7 @@ def describe(options: FigureOptions, prompts: int, weighting: Weighting | None =
         return f"{mean}; one prompt, so no band."
     units = resampled(options.cluster)
     band = {
-        "bootstrap": f"; bands: {LEVEL:.0%} bootstrap interval of the mean, resampling {units}",
+        "bootstrap": f"; bands: {level_text(LEVEL)} bootstrap interval of the mean, resampling {units}",
         "quartiles": "; bands: quartiles of the prompts",
         "none": "",
     }[options.band]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,7 @@ from bathyscope.pages.figures.kit.texts import fit_line, measure_text
 from bathyscope.pages.figures.options import FigureOptions
 
 _ID_LETTERS: Final = 40
+_PLACE_LETTERS: Final = 20
 _LEFT_INCHES: Final = 0.2
 """Width that a title leaves free."""
 
@@ -118,7 +120,7 @@ def _make_map(prompt_data: xr.Dataset, token_values: TokenGrid, colours: Colours
         rows=Side(
             TOKEN_LABEL,
             "token",
-            tuple(visible(str(piece)) for piece in named.values[:stop]),
+            tuple(map(add, (visible(str(piece)) for piece in named.values[:stop]), _name_tokens(prompt_data, stop))),
             # A token is predicted one place before it stands, so marks begin before the answer.
             tuple(range(max(start - 1, 0), stop)) if start >= 0 else (),
         ),
@@ -128,6 +130,22 @@ def _make_map(prompt_data: xr.Dataset, token_values: TokenGrid, colours: Colours
         colours=colours,
         key=f"{token_values.what}: {prompt_data['dataset'].item() if 'dataset' in prompt_data else ''}, prompt {name}",
     )
+
+
+def name_place(name: object) -> str:
+    """Return the name that somebody gave a place, as titles and rows have it."""
+    return f"‹{elided(visible(str(name)), _PLACE_LETTERS)}›"
+
+
+def _name_tokens(prompt_data: xr.Dataset, stop: int) -> list[str]:
+    """Return what is put behind the text of each of a prompt's first tokens: the names of the places that it is of."""
+    texts = [""] * stop
+    if "place_start" in prompt_data:
+        edges = zip(prompt_data["place_start"].values.tolist(), prompt_data["place_stop"].values.tolist())
+        for name, (first, end) in zip(prompt_data["place"].values.tolist(), edges):
+            for token in range(max(first, 0), min(end, stop)):
+                texts[token] += f" {name_place(name)}"
+    return texts
 
 
 def _make_panel(name: str, shared_name: str, heat: HeatMap) -> Panel:

@@ -11,6 +11,8 @@ import xarray as xr
 from matplotlib.figure import FigureBase
 
 from bathyscope.analysis.performance import counted
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.series import looks
@@ -22,13 +24,12 @@ def drawing(data: xr.Dataset) -> Drawing:
     """Draw the partial-regression plot under a caption."""
     constants = [*data["term"].values[2:], *(["family"] if data.attrs["fixed_effects"] else [])]
     slope = data.sel(term="layers", errors="plain")
-    low, high = float(slope["ci_low"]), float(slope["ci_high"])
     constant = f", {' and '.join(constants)} held constant" if constants else ""
     note = (
         f"{data.attrs['score']} against layers{constant}: {counted(data)}. "
-        f"Line: the regression, {float(slope['coefficient']):+.3g} for each layer ({low:+.3g} to {high:+.3g}); "
-        f"filled: its {data.attrs['level']:.0%} confidence band (of the mean response, not of single models); dashed: "
-        "the band with errors robust against unequal variances (HC3)."
+        f"Line: the regression, {_slope_text(slope)}; "
+        f"filled: its {level_text(data.attrs['level'])} confidence band (of the mean response, not of single models); "
+        "dashed: the band with errors robust against unequal variances (HC3)."
     )
     rows = -(-len(set(data["family"].values.tolist())) // _LEGEND_COLUMNS)
     size = (style.PANEL_SIZE[0] + 1.2, style.PANEL_SIZE[1] + 0.4 + 0.18 * rows)
@@ -68,6 +69,10 @@ def _describe_regression(data: xr.Dataset) -> str:
     layers = data["point"].values[[0, -1]]
     return (
         f"Scatter plot of {data.attrs['models']} models with a straight line from {ends[0]:.3g} at {layers[0]:g} "
-        f"layers to {ends[1]:.3g} at {layers[1]:g}: {float(slope['coefficient']):+.3g} for each layer "
-        f"({float(slope['ci_low']):+.3g} to {float(slope['ci_high']):+.3g}), with the confidence band around it."
+        f"layers to {ends[1]:.3g} at {layers[1]:g}: {_slope_text(slope)}, with the confidence band "
+        "around it."
     )
+
+
+def _slope_text(slope: xr.Dataset) -> str:
+    return Estimate.of(slope, "coefficient", "ci").write("+.3g", " for each layer")

@@ -16,7 +16,8 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from bathyscope.core.text import elided
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.text import elided, level_text
 from bathyscope.labels import mean_limits
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, drop_empty
 from bathyscope.pages.figures.kit import style
@@ -63,7 +64,7 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     panels += drop_empty([_make_level_panel(data, panel.name, options) for panel in panels])
     settings = measure_options(run, "depth_score")
     percent, units = settings.get("coverage"), resampled(settings.get("cluster"))
-    interval = "bootstrap intervals" if percent is None else f"{percent:.0%} bootstrap intervals"
+    interval = "bootstrap intervals" if percent is None else f"{level_text(percent)} bootstrap intervals"
     levels = (
         "levels, from the largest effects over tokens and prompts"
         if options.reduction == "max"
@@ -208,12 +209,9 @@ def _describe_trend(data: xr.Dataset, kind: str) -> str:
     trend = data.sel(score=kind)
     if not np.isfinite(trend["trend_slope"].item()):
         return "no trend"
-    slope, low, high, p, size = (
-        trend[f"trend_{name}"].item() for name in ("slope", "ci_low", "ci_high", "p_value", "effect_size")
-    )
+    p, size = (trend[f"trend_{name}"].item() for name in ("p_value", "effect_size"))
     units = data["trend_slope"].attrs.get("units", "")
-    interval = f" ({low:.2g} to {high:.2g})" if np.isfinite(low) else ""
-    text = f"slope {slope:.2g}{interval} {units}, p = {p:.2g}"
+    text = f"slope {Estimate.of(trend, 'trend_slope', 'trend_ci'):.2g} {units}, p = {p:.2g}"
     return f"{text}, effect size {size:.2g}" if np.isfinite(size) else text
 
 
@@ -261,11 +259,10 @@ def _describe_scores(data: xr.Dataset, kind: str, scores: _LevelScores) -> str:
     rows = []
     summary = scores.level
     for place, level in enumerate(data["level"].values):
-        score = summary.mean[place]
-        interval = ""
-        if summary.low is not None and summary.high is not None and np.isfinite(summary.low[place]):
-            interval = f" (interval {summary.low[place]:.3g} to {summary.high[place]:.3g})"
-        rows.append(f"{_format_level(level)}: {f'{score:.3g}' if np.isfinite(score) else 'no score'}{interval}")
+        score = Estimate(summary.mean[place])
+        if summary.low is not None and summary.high is not None:
+            score = Estimate(score.value, summary.low[place], summary.high[place])
+        rows.append(f"{_format_level(level)}: {f'{score:.3g}' if np.isfinite(score.value) else 'no score'}")
     return f"Diamonds with bars, {_TITLES[kind].lower()}, by level: {'; '.join(rows)}. {_describe_trend(data, kind)}."
 
 

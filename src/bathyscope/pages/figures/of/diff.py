@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from bathyscope.analysis.between.diff_text import begins_apart, first_beyond
-from bathyscope.core.text import visible
+from bathyscope.core.text import level_text, visible
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import block_axis
@@ -67,7 +67,7 @@ def drawing(data: xr.Dataset) -> Drawing:
     panels += [_token_panel(data, place) for place in _most_parted(data)]
     note = (
         f"A = {data.attrs['model']}, B = {data.attrs['other']}, {data.sizes['prompt']} prompts; bands: "
-        f"{float(data.attrs['level']):.0%} intervals over {resampled(data.attrs.get('cluster'))}. Broken: what "
+        f"{level_text(float(data.attrs['level']))} intervals over {resampled(data.attrs.get('cluster'))}. Broken: what "
         "rounding may explain, the largest over prompts, each of which is compared with its own; dotted: the largest "
         "drift of a prompt. A graft puts one block of one model into the other, with all else as it was; the dotted "
         "line is the sum of the single grafts up to a block. Where the curve and the sum part, single blocks do not "

@@ -7,6 +7,7 @@ from typing import Final
 
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.kit.block_effects import REACHES, Effects, drawing
+from bathyscope.pages.figures.kit.token_map import name_place
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run
 
@@ -26,6 +27,9 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
         for reach, tokens in REACHES.items()
         if f"effect_{reach}" in data
     }
+    for number, place in enumerate(data["place"].values if "place" in data.dims else ()):
+        title = f"Direct effect from {name_place(place)} on"
+        effects[f"place_{number}"] = Effects(data["effect_at"].isel(place=number), None, title, own_measured=False)
     return drawing(_WHAT, effects, options)
 
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import elided
 from bathyscope.labels import mean_limits
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Member, Panel, Shared
@@ -158,8 +159,7 @@ def _write_margin(ax: Axes, texts: Sequence[str], rows: Sequence[float]) -> None
 
 def _format_difference(effects: DropAndSwap) -> str:
     difference = effects.difference
-    interval = f" ({difference.ci_low:+.2g} to {difference.ci_high:+.2g})" if np.isfinite(difference.ci_low) else ""
-    return f"{difference.estimate:+.2g}{interval}"
+    return f"{Estimate(difference.estimate, difference.ci_low, difference.ci_high):+.2g}"
 
 
 def _describe_effects(name: str, members: Sequence[Member]) -> str:

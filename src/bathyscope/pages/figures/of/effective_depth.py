@@ -12,14 +12,16 @@ from typing import Final
 import numpy as np
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import block_axis
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.text import table
 from bathyscope.pages.text.provenance import measure_options
 from bathyscope.prompts.parts import resampled
+from bathyscope.runs import depth_table as table
 from bathyscope.runs.run import Run
 
 _LINE_INCHES: Final = 0.2
@@ -64,7 +66,7 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
         "On top, as diamonds: the readings of the verdict. Below: published and other criteria in blocks done, grouped "
         "by the curve that they come from; "
-        f"whiskers: {attrs['level']:.0%} bootstrap intervals, resampling "
+        f"whiskers: {level_text(attrs['level'])} bootstrap intervals, resampling "
         f"{resampled(measure_options(run, table.MEASURE).get('cluster'))}; numbers at the right: share of "
         f"resamples that meet the criterion. {' '.join(table.remarks(rows))}"
     )
@@ -95,7 +97,7 @@ def _list_readings(run: Run, options: FigureOptions) -> Iterator[tuple[EstimateR
 def _describe_readings(lines: Sequence[tuple[EstimateRow, table.DepthRow | None]]) -> str:
     """Write the verdict's readings with their intervals; empty without any."""
     readings = [row for row, estimate in lines if estimate is None and not math.isnan(row.value)]
-    texts = (f"{row.label} {row.value:.1f} (interval {row.low:.1f} to {row.high:.1f})" for row in readings)
+    texts = (f"{row.label} {Estimate(row.value, row.low, row.high):.1f}" for row in readings)
     return f"Verdict: {'; '.join(texts)}." if readings else ""
 
 
@@ -132,11 +134,7 @@ def _draw_estimates(
 
 
 def _describe_estimates(rows: Sequence[table.DepthRow]) -> str:
-    descriptions = [
-        f"{table.estimator_name(row['estimator'])} {table.show_depth(row['estimator'], row['depth'])} "
-        f"(interval {table.show_interval(row)})"
-        for row in rows
-    ]
+    descriptions = [f"{table.estimator_name(row['estimator'])} {table.write_depth(row)}" for row in rows]
     return f"Dots with whiskers, effective depth by estimator: {'; '.join(descriptions)}."
 
 

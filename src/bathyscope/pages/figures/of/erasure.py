@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.pages.figures.by_dimensions import place_panels
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.kit.colours import choose_scale
 from bathyscope.pages.figures.kit.heat_map import Side
@@ -48,6 +49,7 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
         "nothing that is measured and is not drawn. Colours are the same for all prompts. "
         f"A boundary is the input of the block of that index. {remarks}"
     )
+    panels += place_panels(data, ("effect_at", "effect_future_at"), options)
     return Drawing(panels, note)
 
 

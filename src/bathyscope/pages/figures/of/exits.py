@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.prompts.parts import resampled
@@ -18,10 +19,10 @@ def drawing(data: xr.Dataset) -> Drawing:
     attrs = data.attrs
     note = (
         f"Greedy continuations of {attrs['prompts']} prompts, {attrs['tokens']} tokens; bands and whiskers: "
-        f"{float(attrs['level']):.0%} intervals over {resampled(attrs.get('cluster'))}. Left: share of the tokens "
-        "that the readout after a block predicts, and share of correct drafts in a test of drafting on other prompts. "
-        "Right: speed of greedy decoding with drafts of the best length (number above the mark), relative to plain "
-        "decoding; drafting pays above 1."
+        f"{level_text(float(attrs['level']))} intervals over {resampled(attrs.get('cluster'))}. Left: share of the "
+        "tokens that the readout after a block predicts, and share of correct drafts in a test of drafting on other "
+        "prompts. Right: speed of greedy decoding with drafts of the best length (number above the mark), relative to "
+        "plain decoding; drafting pays above 1."
     )
     shares = ", ".join(f"{exit_}: {value:.3g}" for exit_, value in zip(data["exit"].values, data["acceptance"].values))
     panels = [

@@ -12,13 +12,14 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.analysis.depths.grouping import SHARE
-from bathyscope.core.text import elided
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.text import elided, level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import name_rows
 from bathyscope.pages.figures.kit.series import looks
-from bathyscope.pages.text.table import estimator_name
 from bathyscope.prompts.parts import resampled
+from bathyscope.runs.depth_table import estimator_name
 
 _POINT_INCHES: Final = 0.13
 _GAP_INCHES: Final = 0.12
@@ -34,7 +35,7 @@ def drawing(data: xr.Dataset) -> Drawing:
     below = int((data["p_holm"].values[tested] < 1 - data.attrs["level"]).sum())
     note = (
         f"Effective depth ratio, blocks done/L, by {data.attrs['by']}. Dots: each group's own estimate; whiskers: "
-        f"{data.attrs['level']:.0%} bootstrap intervals over "
+        f"{level_text(data.attrs['level'])} bootstrap intervals over "
         f"its {resampled(data.attrs.get('cluster'))}. After Holm's correction {below} of {tests} "
         f"differences between groups have a p-value below {1 - data.attrs['level']:.2g}. {data.attrs['run']}"
     )
@@ -70,7 +71,7 @@ def _describe_groups(data: xr.Dataset) -> str:
         estimates = data.sel(estimator=name)
         columns = (estimates[column].values for column in ("value", "ci_low", "ci_high"))
         values = ", ".join(
-            f"{group} {value:.2f} ({low:.2f} to {high:.2f})" if np.isfinite(low) else f"{group} {value:.2f}"
+            f"{group} {Estimate(value, low, high):.2f}"
             for group, value, low, high in zip(data["group"].values, *columns)
             if np.isfinite(value)
         )

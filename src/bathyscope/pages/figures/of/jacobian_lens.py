@@ -8,6 +8,7 @@ from typing import Final
 
 import xarray as xr
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.pages.figures.kind import Drawing, FigureKind, drop_empty
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.lines import make_chart
@@ -72,18 +73,15 @@ def _band(data: xr.Dataset, prompts: int) -> str:
     """
     if "band_gain" not in data:
         return ""
-    first, last, p = (float(data[name]) for name in ("band_first", "band_last", "band_p"))
+    first, p = (float(data[name]) for name in ("band_first", "band_p"))
     if math.isnan(p) or 0.5**prompts > _LEVEL:
         few = "One prompt" if prompts == 1 else f"{prompts} prompts"
         return f"{few} cannot tell whether there is a band of boundaries where the Jacobian lens is the better one."
-    gain = "{:.2g} nats ({:.2g} to {:.2g})".format(*(float(data[f"band_gain{end}"]) for end in ("", "_low", "_high")))
+    gain = Estimate.of(data, "band_gain").write(".2g", " nats")
     if math.isnan(first):
         reason = f"p = {p:.2g}" if p > _LEVEL else f"p = {p:.2g}, but the mean gain is {gain}"
         return f"No band: the Jacobian lens is nowhere shown to be nearer to the final prediction ({reason})."
-    ends = [
-        f"{int(end)} ({float(data[f'{name}_low']):.0f}–{float(data[f'{name}_high']):.0f})"
-        for name, end in (("band_first", first), ("band_last", last))
-    ]
+    ends = [f"{Estimate.of(data, name):.0f}" for name in ("band_first", "band_last")]
     return (
         f"Band: at each boundary from {ends[0]} to {ends[1]} the Jacobian lens is nearer to the final prediction than "
         f"the plain lens (p ≤ {p:.2g}, corrected for all boundaries), by {gain} on average."

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.pages.figures.kind import Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
@@ -45,8 +46,8 @@ def describe_exits(data: xr.Dataset) -> str:
 
 
 def _describe_advantage(data: xr.Dataset) -> str:
-    value, low, high = (float(data[f"gate_advantage{end}"]) for end in ("", "_low", "_high"))
-    return f"Mean gap of the two lines, gate over confidence: {value:+.3f} ({low:+.3f} to {high:+.3f}; 0 = no better)."
+    gap = Estimate.of(data, "gate_advantage")
+    return f"Mean gap of the two lines, gate over confidence: {gap:+.3f}; 0 = no better."
 
 
 def _draw_exits(figure: FigureBase, data: xr.Dataset) -> None:
@@ -67,8 +68,8 @@ def make_shares(data: xr.Dataset) -> Panel | None:
     if "by_place" not in data or not np.isfinite(float(data["by_place"])):
         return None
     listed = "; ".join(
-        f"by {label.splitlines()[0]}: {_value(data, name):.2f} ({_value(data, name, '_low'):.2f} to "
-        f"{_value(data, name, '_high'):.2f}), {_value(data, name, '_chance'):.2f} in random order"
+        f"by {label.splitlines()[0]}: {Estimate.of(data, name):.2f}, "
+        f"{_value(data, name, '_chance'):.2f} in random order"
         for name, (label, _) in _SHARES.items()
     )
     alt = f"Dots with intervals, share of the signatures' variance over a loop's steps. {listed}."

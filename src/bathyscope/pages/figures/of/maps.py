@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.colours import Colours
@@ -144,13 +145,9 @@ def _describe_statistics(data: xr.Dataset) -> str:
     sentences = []
     for name, direction in _DIRECTIONS.items():
         statistics = data.sel(direction=name)
-        slope, low, high = (float(statistics[end]) for end in ("slope", "slope_low", "slope_high"))
-        deviation, nearest, farthest, chance = (
-            float(statistics[f"deviation{end}"]) for end in ("", "_low", "_high", "_chance")
-        )
+        slope, deviation = Estimate.of(statistics, "slope"), Estimate.of(statistics, "deviation")
         sentences.append(
-            f"Best {direction.partner} of each {direction.seeker}: slope {slope:.2f} ({low:.2f} to {high:.2f}; "
-            "1 = same relative depth, "
-            f"0 = none), mean distance {deviation:.2f} ({nearest:.2f} to {farthest:.2f}; by chance {chance:.2f})"
+            f"Best {direction.partner} of each {direction.seeker}: slope {slope:.2f}; 1 = same relative "
+            f"depth, 0 = none; mean distance {deviation:.2f}, by chance {float(statistics['deviation_chance']):.2f}"
         )
     return ". ".join(sentences)

@@ -7,6 +7,7 @@ from typing import Final
 
 import xarray as xr
 
+from bathyscope.pages.figures.by_dimensions import place_panels
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.kit.heat_map import Side
 from bathyscope.pages.figures.kit.token_map import (
@@ -42,6 +43,7 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
         "other. "
         f"A boundary is the input of the block of that index. {remarks}"
     )
+    panels += place_panels(run["patching"], ("recovered_at", "kl_at"), options)
     return Drawing(panels, note)
 
 

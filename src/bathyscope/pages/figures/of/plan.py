@@ -4,21 +4,21 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+import xarray as xr
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
 from bathyscope.prompts.parts import resampled
-from bathyscope.surgery.plan.plan import Plan
 
 _ROW_INCHES: Final = 0.24
 _AROUND_INCHES: Final = 1.1
 
 
-def drawing(plan: Plan) -> Drawing:
+def drawing(data: xr.Dataset) -> Drawing:
     """Draw the costs of all candidates in one panel."""
-    data = plan.data
     columns = ("candidate", "test_cost", "test_cost_low", "test_cost_high", "indistinguishable")
     rows = [
         EstimateRow(str(name), style.BLUE, cost, low, high, "o", hollow=not alike)
@@ -28,7 +28,7 @@ def drawing(plan: Plan) -> Drawing:
     size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(rows))
     note = (
         f"Cost of leaving out {int(data.attrs['size'])} of {int(data.attrs['n_units'])} on {data.sizes['prompt']} test "
-        f"prompts, by the rule that chose them; whiskers: {float(data.attrs['level']):.0%} intervals over "
+        f"prompts, by the rule that chose them; whiskers: {level_text(float(data.attrs['level']))} intervals over "
         f"{resampled(data.attrs.get('cluster'))}. "
         "Hollow marks differ clearly from the best (paired bootstrap, corrected for all pairs)."
     )

@@ -9,6 +9,7 @@ from matplotlib.figure import FigureBase
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import elided
 from bathyscope.measures.curves import one_norm
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Member, Panel, Shared
@@ -35,8 +36,7 @@ class _Correlation(NamedTuple):
         rho = self.rho
         if not np.isfinite(rho.estimate):
             return "no ρ, because all shares or all falls are equal"
-        interval = f" ({rho.ci_low:.2f} to {rho.ci_high:.2f})" if np.isfinite(rho.ci_low) else ""
-        return f"ρ = {rho.estimate:.2f}{interval}"
+        return f"ρ = {Estimate(rho.estimate, rho.ci_low, rho.ci_high):.2f}"
 
 
 def _make_drawing(run: Run, options: FigureOptions) -> Drawing:

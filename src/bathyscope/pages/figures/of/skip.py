@@ -9,6 +9,7 @@ import xarray as xr
 
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.kit.block_effects import REACHES, Effects, drawing
+from bathyscope.pages.figures.kit.token_map import name_place
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.text.provenance import measure_options
 from bathyscope.runs.run import Run
@@ -46,6 +47,16 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
                     own_measured=channels if reach == "future" else part != "block",
                     output_reduction=reduction,
                 )
+        # each place that has a name, from its first token on
+        for number, place in enumerate(data["place"].values if "place" in data.dims else ()):
+            output, reduction = _output(run["skip"].sel(part=part).isel(place=number), "at", options)
+            effects[f"place_{number}" if len(parts) == 1 else f"{part}_place_{number}"] = Effects(
+                effect=chosen["effect_at"].isel(place=number),
+                output=output,
+                title=f"Skipping one {_PARTS.get(part, part)} before {name_place(place)}: effect from there on",
+                own_measured=channels,
+                output_reduction=reduction,
+            )
     count = measure_options(run, "skip").get("read_tokens")
     sampled = "" if count is None else f" The output is read at {count} tokens of each prompt, drawn at random."
     return drawing(_WHAT + sampled, effects, options)

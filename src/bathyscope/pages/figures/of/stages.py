@@ -14,6 +14,8 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, Shared
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import block_axis, log_axis, whole_numbers
@@ -57,7 +59,7 @@ def _write_note(data: xr.Dataset) -> str:
     sentences = [
         "Signatures of how the model works at each block, all cut at the same boundaries: where the curves, "
         "standardised over the blocks, are nearest to steps. Lines: means over prompts (each prompt counts the same), "
-        f"with {data.attrs['level']:.0%} bootstrap intervals over "
+        f"with {level_text(data.attrs['level'])} bootstrap intervals over "
         f"{resampled(cluster)}{few}; vertical lines: boundaries, shaded over their intervals.",
         _describe_names(data),
         left_out and f"Left out: {left_out}",
@@ -167,7 +169,7 @@ def _draw_evidence(figure: FigureBase, data: xr.Dataset) -> None:
 
 def _describe_signatures(data: xr.Dataset) -> str:
     starts = [
-        f"block {boundary:g}" + (f" (interval {low:g} to {high:g})" if np.isfinite(low) else "")
+        f"block {Estimate(boundary, low, high):g}"
         for boundary, low, high in zip(data["boundary"].values, data["ci_low"].values, data["ci_high"].values)
     ]
     where = f"Stages begin at {', '.join(starts)}" if len(_find_edges(data)) else "No stages were found"

@@ -10,6 +10,8 @@ from typing import Final
 import xarray as xr
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.estimates import Estimate
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import multiples, style
 from bathyscope.pages.figures.kit.colours import Colours
@@ -28,8 +30,8 @@ def drawing(data: xr.Dataset) -> Drawing:
     note = (
         f"{data.attrs['model']}: attention that a word's last token gives to the {n - 1} tokens before it, in words of "
         f"{n} tokens minus in words of one; heads ranked on one half of the words and shown on the other ({split} "
-        f"words of {n} tokens, {int(held_out.sum()) - split} of one); bars: {data.attrs['level']:.0%} bootstrap "
-        "intervals, resampling these words."
+        f"words of {n} tokens, {int(held_out.sum()) - split} of one); bars: {level_text(data.attrs['level'])} "
+        "bootstrap intervals, resampling these words."
     )
     columns = ("top_block", "top_head", "top_score", "ci_low", "ci_high")
     rows = [
@@ -37,7 +39,7 @@ def drawing(data: xr.Dataset) -> Drawing:
         for block, head, score, low, high in zip(*(data[name].values for name in columns))
     ]
     size = (style.PANEL_SIZE[0], max(style.PANEL_SIZE[1], 1.2 + 0.26 * len(rows)))
-    descriptions = "; ".join(f"{row.label}: {row.value:.3g} ({row.low:.3g} to {row.high:.3g})" for row in rows)
+    descriptions = "; ".join(f"{row.label}: {Estimate(row.value, row.low, row.high):.3g}" for row in rows)
     alt = f"Dots with intervals, sub-joiner scores of the heads of the highest ranks. {descriptions}."
     top = Panel("top", partial(_draw_top, rows=rows), alt, size)
     return Drawing([multiples.make_map_panel("heads", _make_map(data)), top], note)

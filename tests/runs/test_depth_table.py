@@ -11,9 +11,8 @@ from support.synthetic import replaced, synthetic_run, without
 
 from bathyscope.cli import console
 from bathyscope.cli.printing import print_block
-from bathyscope.cli.summary import effective_depth_table
 from bathyscope.errors import OptionError
-from bathyscope.pages.text import table
+from bathyscope.runs import depth_table as table
 from bathyscope.runs.run import Run
 
 RUN = synthetic_run()
@@ -24,7 +23,7 @@ def printed(run: Run, width: int = 160) -> str:
     stream = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(stream):
         patch.setattr(console, "_PIPE_WIDTH", width)
-        print_block(effective_depth_table(run))
+        print_block(table.depth_table(run))
     return stream.getvalue()
 
 

@@ -1,12 +1,14 @@
 """Effective depth as a table: plain rows for files, text for readers."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
-from bathyscope.core.text import capitalised
-from bathyscope.runs.depth_rows import MEASURE, DepthRow
+from bathyscope.core.estimates import Estimate, write_number
+from bathyscope.core.tables import TextTable
+from bathyscope.core.text import capitalised, level_text
+from bathyscope.runs.depth_rows import MEASURE, DepthRow, HasMeasures
 from bathyscope.runs.depth_rows import effective_depth_rows as effective_depth_rows
-from bathyscope.runs.run import Run
 
 K = TypeVar("K")
 
@@ -43,20 +45,27 @@ def group_names(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
     return names_by_key
 
 
-def depth_headings(run: Run) -> list[str]:
+def depth_table(run: HasMeasures) -> TextTable:
+    """Return every estimate with its interval, 80 columns wide, and the reasons for missing numbers below them."""
+    rows = effective_depth_rows(run)
+    cells = [depth_cells(row) for row in rows]
+    return TextTable(depth_headings(run), cells, "Effective depth", [LEGEND, *remarks(rows)])
+
+
+def depth_headings(run: HasMeasures) -> list[str]:
     """Return the headings of :func:`depth_cells`."""
-    return ["Estimator", "Depth", f"{run[MEASURE].attrs['level']:.0%} interval", "Ratio", "Crossed"]
+    return ["Estimator", "Depth", f"{level_text(run[MEASURE].attrs['level'])} interval", "Ratio", "Crossed"]
 
 
 def depth_cells(row: DepthRow) -> list[str]:
     """Return estimator, depth, interval, ratio and crossing share as text."""
-    name = row["estimator"]
+    estimate, form = _estimate_of(row)
     return [
-        estimator_name(name),
-        show_depth(name, row["depth"]),
-        show_interval(row),
-        "–" if row["ratio"] is None else f"{row['ratio']:.2f}",
-        "–" if row["crossing_share"] is None else f"{row['crossing_share']:.0%}",
+        estimator_name(row["estimator"]),
+        write_number(estimate.value, form),
+        estimate.interval(form),
+        write_number(row["ratio"], ".2f"),
+        write_number(row["crossing_share"], ".0%"),
     ]
 
 
@@ -72,18 +81,16 @@ def index_name(name: str) -> str:
     return _INDEX.get(_split_name(name)[1], "block")
 
 
-def show_depth(name: str, depth: float | None) -> str:
-    """Write published estimators as whole numbers, real-valued ones with one decimal."""
-    if depth is None:
-        return "–"
-    return f"{depth:.0f}" if name in ("cosine", "kl", "overlap") else f"{depth:.1f}"
+def write_depth(row: DepthRow) -> str:
+    """Write ``8 (7 to 9)``: published estimators as whole numbers, real-valued ones with one decimal."""
+    estimate, form = _estimate_of(row)
+    return estimate.write(form)
 
 
-def show_interval(row: DepthRow) -> str:
-    """Write ``7 to 9``; a dash without an interval."""
-    if row["ci_low"] is None or row["ci_high"] is None:
-        return "–"
-    return f"{show_depth(row['estimator'], row['ci_low'])} to {show_depth(row['estimator'], row['ci_high'])}"
+def _estimate_of(row: DepthRow) -> tuple[Estimate, str]:
+    """Return a depth with its interval, and how it is written."""
+    depth, low, high = (math.nan if end is None else end for end in (row["depth"], row["ci_low"], row["ci_high"]))
+    return Estimate(depth, low, high), ".0f" if row["estimator"] in ("cosine", "kl", "overlap") else ".1f"
 
 
 def _split_name(name: str) -> tuple[str, str]:

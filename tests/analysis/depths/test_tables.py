@@ -9,14 +9,21 @@ import pytest
 from support.compared import a_run
 
 import bathyscope
-from bathyscope.pages.comparison.table import difference_rows, remarks, signed, title
-from bathyscope.pages.text.table import estimator_name
+from bathyscope.analysis.depths import Comparison
+from bathyscope.analysis.depths.tables import difference_table, remarks, title
+from bathyscope.core.estimates import write_signed
+from bathyscope.runs.depth_table import estimator_name
 
 FOUND = bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", shift=0.12, uneven=0.02)], resamples=400)
 
 
+def written(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    table = difference_table(comparison, 0)
+    return list(table.headings), table.cells()
+
+
 def test_a_row_says_what_the_arrays_say() -> None:
-    headings, rows = difference_rows(FOUND, 0)
+    headings, rows = written(FOUND)
     row = next(row for row in rows if row[0] == estimator_name("settle"))
     cells = dict(zip(headings, row, strict=True))
     settle = FOUND.data.sel(estimator="settle").isel(comparison=0)
@@ -38,21 +45,27 @@ def test_the_title_counts_the_prompts() -> None:
 
 def test_models_of_other_sizes_have_no_column_of_blocks() -> None:
     found = bathyscope.compare([a_run(), a_run(model="own/b", blocks=20)], resamples=50)
-    headings, rows = difference_rows(found, 0)
+    headings, rows = written(found)
     assert "Blocks" not in headings
     assert {len(row) for row in rows} == {len(headings)}
     slope = bathyscope.compare([a_run(), a_run(model="own/b", blocks=20)], question="size", resamples=50)
-    assert "Slope" in difference_rows(slope, 0)[0]
+    assert "Slope" in written(slope)[0]
 
 
 def test_missing_differences_are_remarks_and_no_rows() -> None:
     found = bathyscope.compare([a_run(model="[bold]/one"), a_run(model="own/late", shift=3)], resamples=50)
-    shown = [row[0] for row in difference_rows(found, 0)[1]]
+    shown = [row[0] for row in written(found)[1]]
     assert "KL" not in shown
     [said] = [text for text in remarks(found.data.isel(comparison=0)) if "KL never falls" in text]
     assert said.startswith("KL; KL, interpolated: ")
 
 
 def test_signs() -> None:
-    assert [signed(v) for v in (0.1254, -0.25, 0.0, -0.0001, math.nan)] == ["+0.125", "−0.250", "0.000", "0.000", "–"]
-    assert signed(np.float64(-1.25), 1) == "−1.2"
+    assert [write_signed(v) for v in (0.1254, -0.25, 0.0, -0.0001, math.nan)] == [
+        "+0.125",
+        "−0.250",
+        "0.000",
+        "0.000",
+        "–",
+    ]
+    assert write_signed(np.float64(-1.25), 1) == "−1.2"

@@ -1,0 +1,70 @@
+"""What all results share: the table, its printed forms, the representation, and a picture by name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from bathyscope.core import above
+from bathyscope.core.result import LabelledResult, Result, TabledResult
+from bathyscope.core.tables import TextTable
+
+FRAME = pd.DataFrame({"name": ["a", "b"], "cost_low": [0.123456, math.nan]})
+
+
+@dataclass(frozen=True, repr=False)
+class Plain(TabledResult):
+    data: xr.Dataset
+    text: str = "Two rows."
+
+    def to_dataframe(self) -> pd.DataFrame:
+        return FRAME
+
+
+PLAIN = Plain(xr.Dataset())
+
+
+def test_a_result_of_its_own_has_all_parts() -> None:
+    assert isinstance(PLAIN, Result)
+    assert PLAIN.table is FRAME
+    assert PLAIN.record() == [{"name": "a", "cost_low": 0.123456}, {"name": "b", "cost_low": None}]
+    assert repr(PLAIN) == "<Plain: Two rows.>"
+    [table] = PLAIN.tables()
+    assert table.headings == ["name", "cost low"]
+    assert table.cells() == [["a", "0.1235"], ["b", "–"]]
+
+
+def test_a_notebook_shows_the_sentences_and_the_table_with_its_own_names() -> None:
+    page = PLAIN._repr_html_()
+    assert page.startswith("<p>Two rows.</p><table><tr><th>name</th><th>cost_low</th></tr>")
+    # what is missing is missing in the same way everywhere
+    assert "<td>a</td><td>0.1235</td>" in page
+    assert "<td>b</td><td>–</td>" in page
+
+
+def test_letters_that_would_act_are_shown_in_a_representation() -> None:
+    assert repr(Plain(xr.Dataset(), "a\x1b[31m")) == "<Plain: a\\x1b[31m>"
+
+
+def test_a_picture_is_asked_of_the_code_above_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(above._PLACES, "picture", f"{__name__}:drawn")
+    assert PLAIN.picture() is None
+    assert isinstance(LabelledResult(xr.Dataset(), "", lambda _: FRAME, figure="maps").picture(), Figure)
+
+
+def drawn(result: TabledResult) -> Figure:
+    assert result.figure == "maps"
+    return Figure()
+
+
+def test_a_labelled_result_lays_out_its_own_tables() -> None:
+    data = xr.Dataset({"x": ("row", [1.0, 2.0])})
+    own = TextTable(["total"], [[3.0]])
+    result = LabelledResult(data, "Three.", lambda _: FRAME, lay_out=lambda found: [own] if found is data else [])
+    assert result.tables() == [own]
+    assert [table.headings for table in LabelledResult(data, "", lambda _: FRAME).tables()] == [["name", "cost low"]]

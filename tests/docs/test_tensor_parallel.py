@@ -1,0 +1,65 @@
+"""The stored matrix of models over ranks: nothing in it is wrong, and it says what the code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import zoo
+from support.rank_outcomes import EQUAL, REFUSED, RIGHT
+
+import docs.tensor_parallel as table
+from bathyscope import ModelError
+from bathyscope.measures.registry import MEASURES
+from bathyscope.model.tensor_parallel import COMPARED, require_splittable
+
+FACTS = ("schedule", "control shuffled_text", "control shuffled_blocks", "control untrained", "write")
+
+
+def test_every_family_is_in_the_table_and_nothing_is_wrong() -> None:
+    rows = table.read_table()
+    assert {(row.family, row.ranks) for row in rows} == {(f, n) for f in table.FAMILIES for n in table.RANKS}
+    assert {row.outcome for row in rows} == {RIGHT, EQUAL, REFUSED}
+    for family in table.FAMILIES:
+        for ranks in table.RANKS:
+            whats = [row.what for row in rows if (row.family, row.ranks) == (family, ranks)]
+            assert whats == ["load"] or sorted(whats) == sorted(["load", *MEASURES, *FACTS])
+
+
+def test_what_is_warned_of_is_what_the_table_lacks() -> None:
+    """A type counts as compared where the table has all of it, over two ranks and over four."""
+    compared = {row.family for row in table.read_table() if row.what == "write"}
+    assert {zoo.entry(family).config().model_type for family in compared} == COMPARED
+
+
+def test_weights_have_the_hash_of_the_whole_model() -> None:
+    loads = [row for row in table.read_table() if row.what == "load"]
+    assert {row.outcome for row in loads} == {EQUAL, REFUSED}
+    assert {row.family for row in loads if row.outcome == REFUSED} == {"gpt2"}
+
+
+def test_what_is_refused_is_refused_for_the_reason_in_the_table(tmp_path: Path) -> None:
+    zoo.entry("gpt2").config().save_pretrained(tmp_path / "gpt2-2")
+    with pytest.raises(ModelError) as caught:
+        require_splittable("gpt2-2", str(tmp_path / "gpt2-2"), None, False, 2)
+    stored = next(row for row in table.read_table() if (row.family, row.ranks, row.what) == ("gpt2", 2, "load"))
+    assert stored.note == str(caught.value)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("family", "ranks"), [("gemma2", 2), ("mixtral", 2), ("ministral", 4)])
+def test_what_is_stored_is_what_the_ranks_say(family: str, ranks: int) -> None:
+    only = ["lens", "attention_locality", "neurons"]
+    stored = {row.what: row.outcome for row in table.read_table() if (row.family, row.ranks) == (family, ranks)}
+    again = {row.what: row.outcome for row in table.examine(family, ranks, only)}
+    assert again == {what: stored[what] for what in ("load", *only)}
+
+
+def test_the_page_has_a_row_for_each_measure_and_each_refusal() -> None:
+    rows = table.read_table()
+    page = table.page(rows)
+    for name in MEASURES:
+        assert f"| {name} | " in page
+    for row in rows:
+        if row.outcome == REFUSED:
+            assert row.note.replace("|", " ") in page
