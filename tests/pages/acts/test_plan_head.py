@@ -105,7 +105,7 @@ def planned(
         (
             planned(names=("search", "random"), alike=(True, True)),
             "Not proved: leaving out blocks 4, 7 costs +0.200 nats per token (10 % of the top-1 predictions change), "
-            "and chance does as well on these prompts",
+            "which cannot be told from what random subsets cost on these prompts",
         ),
         (
             planned(subset="drop:4", fits=0, max_cost=0.05),

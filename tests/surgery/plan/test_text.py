@@ -122,10 +122,10 @@ def test_a_candidate_that_costs_less_is_never_called_no_better() -> None:
         "; no candidate is shown to cost less: greedy (drop:1) costs 0.1 (0.09 to 0.11), a difference within "
         "chance (p = 1)."
     ) in chance
-    assert "Dropping the last does as well here: 0.3" in chance
+    assert "Dropping the last cannot be told from the choice here: 0.3" in chance
     tied = planned({"choice": 0.1, "last": 0.1}, ["choice", "last"])
     assert "; no candidate costs less." in tied
-    assert "Dropping the last does as well here: 0.1" in tied
+    assert "Dropping the last cannot be told from the choice here: 0.1" in tied
 
 
 def test_a_choice_like_random_ones_is_not_proved() -> None:
@@ -142,7 +142,7 @@ def test_a_choice_like_random_ones_is_not_proved() -> None:
     assert planned({"choice": 0.1, "random": 0.4}, ["choice"]).startswith("Measured on")
     bounded = planned({"choice": 0.1, "random": 0.12}, ["choice", "random"], max_cost=0.5)
     assert bounded.startswith("Proved on 4 test prompts: 3 of 12 blocks can go within 0.5 nats")
-    assert "A random subset does as well here" in bounded
+    assert "A random subset cannot be told from the choice here" in bounded
 
 
 def test_random_subsets_are_compared_with_the_choice_and_not_with_the_best() -> None:
@@ -176,11 +176,11 @@ def test_random_subsets_are_compared_with_the_choice_and_not_with_the_best() -> 
         assert "nan" not in plan.text
 
 
-def test_the_better_candidate_is_not_said_to_do_as_well() -> None:
+def test_the_better_candidate_is_not_said_to_be_untold_from_itself() -> None:
     lost = planned({"choice": 0.4, "block influence": 0.1, "last": 0.12}, ["block influence", "last"])
     assert "since block influence (drop:1) is better" in lost
-    assert "Block influence does as well" not in lost
-    assert "Dropping the last does as well as block influence here: 0.12" in lost
+    assert "Block influence cannot be told" not in lost
+    assert "Dropping the last cannot be told from block influence here: 0.12" in lost
 
 
 def test_a_loss_that_falls_is_a_warning_and_no_success() -> None:

@@ -78,7 +78,8 @@ def plan_headline(plan: Plan) -> str:
     if price.falls:
         return f"Not proved: without {parts} {price.loss} changes by {cost}{base}; {LOSS_FALLS}"
     if candidate_rows(plan)[0].alike:
-        return f"Not proved: leaving out {parts} costs {cost}{base}, and chance does as well on these prompts"
+        chance = "which cannot be told from what random subsets cost on these prompts"
+        return f"Not proved: leaving out {parts} costs {cost}{base}, {chance}"
     best = min((row for row in candidate_rows(plan) if not math.isnan(row.cost)), key=lambda row: row.cost)
     return f"Not proved: leaving out {parts} costs {cost}{base}, and {best.name} is better at {_signed(best.cost)}"
 

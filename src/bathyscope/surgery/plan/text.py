@@ -1,4 +1,4 @@
-"""A plan in words and as a printed table: first what it costs and whether that is proved, then what does as well.
+"""A plan in words and as a printed table: what it costs, whether that is proved, and what cannot be told from it.
 
 A block "can go" only within a bound on the cost that the user gave; without one a plan says what leaving it out costs.
 """
@@ -46,7 +46,7 @@ def sentences(data: xr.Dataset) -> list[str]:
         subset = data["subset"].values[_best_place(data)]
         text.append(f"{_candidate_title(best)} ({subset}) costs least here: {_cost_text(by_name[best])}.")
     # candidates are compared with the best one, which a plan that is not proved has next to its choice
-    matched = "here" if names[0] in alike else f"as {_candidate_title(best, False)} here"
+    other = "the choice" if names[0] in alike else _candidate_title(best, False)
     for name in CHEAP:
         if name not in alike or name in (names[0], best, leads_with):
             continue
@@ -55,7 +55,8 @@ def sentences(data: xr.Dataset) -> list[str]:
             text.append(f"{_candidate_title(name)} leaves out the same.")
         else:
             p_value = _p_text(float(candidate["p_value"]))
-            text.append(f"{_candidate_title(name)} does as well {matched}: {_cost_text(candidate)}, p = {p_value}.")
+            tie = f"{_candidate_title(name)} cannot be told from {other} here"
+            text.append(f"{tie}: {_cost_text(candidate)}, p = {p_value}.")
     worse = [name for name in names[1:] if name not in alike]
     if worse:
         listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
