@@ -77,7 +77,10 @@ def refused(error: type[Exception], prompts: Any, model: str = "llama", **option
         ([5, 6, 7], "A flat list of numbers is one prompt, not a list of prompts; write [[…]]."),
         ([[5, 6, 120]], "Prompt '0': token id 120 is outside of the model's vocabulary (0 to 119)"),
         ([[5, -1]], "Prompt '0': token id -1 is outside of the model's vocabulary"),
-        ([[5, 6], 3.5], "Prompt 1 of the list is 3.5; allowed: a text, a Prompt, a list of token ids"),
+        (
+            [[5, 6], 3.5],
+            "Prompt 1 of the list is 3.5; allowed: a text, a Prompt, a dict of its fields, a list of token ids",
+        ),
         ([Prompt(ids=[5, 6], id="a"), Prompt(ids=[5, 7], id="a")], "The prompt id 'a' is used 2 times"),
         ([[5] * 257], "Prompt '0': it has 257 tokens, more than the 256 the model can take; shorten it"),
     ],

@@ -38,4 +38,4 @@ def noting(blocks: Sequence[nn.Module]) -> Iterator[Noting]:
         yield lender
     finally:
         for block in blocks:
-            block.__dict__.pop(lending._ATTRIBUTE)
+            block.__dict__.pop(lending.LENDING)

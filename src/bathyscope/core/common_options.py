@@ -48,6 +48,8 @@ Chat = Annotated[
         "template go with it, in a call as a dict and in a shell as --chat.NAME VALUE."
     ),
 ]
+OF_A_RUN = Doc("folder of the run; an interrupted run there is resumed.")
+KeepText = Annotated[bool, Doc("store the text of every token with the run; token ids are always stored.")]
 Preset = Annotated[str | None, Doc("a paper's choices as defaults.")]
 Revision = Annotated[str | None, Doc("branch, tag or commit on the hub.")]
 TrustRemoteCode = Annotated[bool, Doc("allow code that comes with the checkpoint. Off unless requested.")]

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from bathyscope.core.common_options import (
+    OF_A_RUN,
     AddSpecialTokens,
     BeyondContext,
     Chat,
+    KeepText,
     Preset,
     ReadingOptions,
     Revision,
@@ -43,7 +45,6 @@ class SurveyOptions:
     """Options of ``survey``.
 
     Args:
-        out: folder of the run; an interrupted run there is resumed.
         seed: of sampled positions and of resampling; None = 0, or the preset's.
         batch_tokens: tokens of prompts in one shard, the unit that is stored when a run is interrupted. None = 2048, or
             more where a small model computes them in less than a few seconds; never more than one to two minutes of
@@ -76,12 +77,11 @@ class SurveyOptions:
             machine alone.
         worker_timeout: seconds after which a worker that loads the model or computes a shard counts as hanging, and is
             replaced.
-        keep_text: store the text of every token with the run; token ids are always stored.
     """
 
     prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
     measures: Annotated[tuple[str, ...] | None, Repeatable()] = field(default=None, metadata=_MEASURES)
-    out: Annotated[str | None, Unset("in memory alone", shell="runs/MODEL-PROMPTS")] = None
+    out: Annotated[str | None, Unset("in memory alone", shell="runs/MODEL-PROMPTS"), OF_A_RUN] = None
     seed: int | None = None
     batch_tokens: Annotated[int, Range(1)] | None = None
     preset: Preset = None
@@ -110,7 +110,7 @@ class SurveyOptions:
     beyond_context: BeyondContext = None
     add_special_tokens: AddSpecialTokens = True
     chat: Chat = False
-    keep_text: bool = True
+    keep_text: KeepText = True
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,8 @@ class StatesOptions:
         boundaries: layer ids that the states are of, ascending: 0 is the embedding, and the number of blocks stands
             behind the last one, in front of the final norm. None = as ``states.json`` says, or all where all are there.
         dtype: of the head, and of the states when they are read; None = the states' own.
-        out: folder of the run; an interrupted run there is resumed.
         seed: of what is sampled, and of resampling.
-        batch_tokens: tokens of prompts in one shard, the unit that is stored when a run is interrupted.
-        keep_text: store the text of every token with the run; token ids are always stored.
+        batch_tokens: tokens of prompts whose states are read, measured and stored at a time.
     """
 
     states: str | None = None
@@ -137,13 +135,13 @@ class StatesOptions:
     )
     prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
     measures: Annotated[tuple[str, ...] | None, Repeatable()] = field(default=None, metadata=_MEASURES)
-    out: Annotated[str | None, Unset("in memory alone", shell="runs/HEAD-STATES")] = None
+    out: Annotated[str | None, Unset("in memory alone", shell="runs/HEAD-STATES"), OF_A_RUN] = None
     seed: int | None = None
     dtype: str | None = None
     revision: Revision = None
     trust_remote_code: TrustRemoteCode = False
     batch_tokens: Annotated[int, Range(1, none="4096")] | None = None
-    keep_text: bool = True
+    keep_text: KeepText = True
 
 
 @dataclass(frozen=True)

@@ -124,11 +124,9 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
     needed = prompts_needed(comparison, number)
     rest = f"{needed} would be needed"
     if row.difference == 0:
-        rest = "no number of prompts proves a difference of 0"
+        rest = f"no number of prompts proves a {what} of 0"
     elif not needed:
         rest = "they all agree, which does not tell how many would be needed"
-    elif row.difference == 0:
-        rest = f"the {what} is 0 here, which does not tell how many would be needed"
     elif needed.startswith("more"):
         rest = f"a difference of this size would need {needed}"
     of_prompts, depths = _prompts_text(comparison, number), _both_depths(comparison, number, row)
