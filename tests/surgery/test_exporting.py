@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ REFUSED = {
     "gpt_neox_japanese": {"drop:4": "attention.dense_bias"},
     "gemma4": {"drop:1,drop:3": "block 4 takes the keys and values of block 1"},
     "gemma4_multimodal": {"drop:1,drop:3": "block 4 takes the keys and values of block 1"},
+    # its tower of images is of a package of its own, which users of text need not have
+    **({} if find_spec("timm") else {"gemma3n_multimodal": dict.fromkeys(SCHEDULES, "requires the timm library")}),
     "jamba": dict.fromkeys(("drop:2", "repeat:1+2"), "feed_forward"),
     "modernbert-decoder": {"drop:0": "attn_norm"},
     "rwkv": {"drop:0": "pre_ln"},
@@ -49,6 +52,13 @@ def llama(tmp_path: Path) -> Path:
     zoo.build("llama").save_pretrained(folder)
     TOKENIZER.save_pretrained(folder)
     return folder
+
+
+@pytest.mark.skipif(find_spec("timm") is not None, reason="timm is installed, and is not asked for")
+def test_a_package_that_a_checkpoint_needs_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"^Checkpoints of gemma3n cannot be built here: .*requires the timm library"):
+        bathyscope.export(waves.loaded("gemma3n_multimodal"), "drop:1", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.filterwarnings("ignore:.*without a tokenizer")

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from bathyscope.errors import ModelError
 from bathyscope.model.classes import class_for
 from bathyscope.model.in_hand import shape_departure
+from bathyscope.model.load_errors import joined
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.configuration import rewritten
 
@@ -39,9 +41,16 @@ def outlined(config: PreTrainedConfig) -> PreTrainedModel:
 
 
 def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
-    """Return the causal language model of a configuration, without weights: names and shapes only."""
-    with torch.device("meta"):
-        model: PreTrainedModel = class_for(config).from_config(copy.deepcopy(config))
+    """Return the causal language model of a configuration, without weights: names and shapes only.
+
+    Raises:
+        ModelError: its class needs a package that is not installed.
+    """
+    try:
+        with torch.device("meta"):
+            model: PreTrainedModel = class_for(config).from_config(copy.deepcopy(config))
+    except ImportError as error:
+        raise ModelError(f"Checkpoints of {config.model_type} cannot be built here: {joined(str(error))}") from error
     return model
 
 
