@@ -252,7 +252,7 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(llama: Pa
     quantised = tmp_path / "quantised"
     shutil.copytree(llama, quantised)
     config = json.loads((quantised / "config.json").read_text())
-    (quantised / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "gptq"}}))
+    (quantised / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "aqlm"}}))
     out = tmp_path / "out"
     for given, text, kind, said in (
         (llama, "order:", OptionError, "write the blocks joined by dashes"),

@@ -191,8 +191,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"count": 5, "lens": {"k": 4}, "grow": True}, ["measures.lens.k: run has 5, asked for 4"]),
         ({"count": 2, "grow": True}, ["prompts: the run's 3 are not the first of the 2 asked for"]),
         ({"count": 5, "batch_tokens": 9, "grow": True}, ["batch_tokens: run has"]),
-        ({"count": 5, "out": None, "grow": True}, ["for a run in a folder"]),
-        ({"count": 5, "part": "1/1", "grow": True}, ["for a whole run", "part='1/1' was given"]),
+        ({"count": 5, "out": None, "grow": True}, ["lets a run in a folder grow"]),
+        ({"count": 5, "part": "1/1", "grow": True}, ["this needs a whole run", "part='1/1' do not go together"]),
     ],
 )
 def test_what_is_no_growth_is_refused_before_any_compute(

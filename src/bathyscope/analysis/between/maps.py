@@ -74,7 +74,7 @@ def maps(
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
 
     Example:
-        >>> found = bathyscope.maps("shallow", model, "prompts.jsonl", resamples=10)
+        >>> found = bathyscope.maps("shallow", model, "prompts.jsonl", resamples=20)
         >>> dict(found.relative_error.sizes)
         {'source': 3, 'target': 5}
     """
