@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
+from support.stored import write_states
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import bathyscope
 from bathyscope.cli import main
@@ -210,3 +211,23 @@ def test_an_option_is_given_as_a_list_or_by_name(
     assert main([*typed, "--skip.positions", "[[1]]", "--skip.positions.at", "2"]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "--skip.positions and --skip.positions.at do not go together; give one of them." in said
+
+
+def test_stored_states_of_chats_are_found_by_the_chats(
+    chat_folder: Path, files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server of a chat model stores what the template wrote, so that its prompts are chats too."""
+    asked = ["--prompts", files["a"], *FLAGS, "--measures", "lens", "--quiet"]
+    assert main(["survey", str(chat_folder), *asked, "--out", str(tmp_path / "model")]) == 0
+    expected = bathyscope.open(tmp_path / "model").prompts
+    hf = AutoModelForCausalLM.from_pretrained(chat_folder)
+    write_states(tmp_path / "dump", hf, [list(prompt.ids) for prompt in expected][::-1])
+    states = ["survey", "--states", str(tmp_path / "dump"), "--head", str(chat_folder)]
+    assert main([*states, *asked, "--out", str(tmp_path / "states")]) == 0
+    read = bathyscope.open(tmp_path / "states").prompts
+    assert [(p.ids, p.answer_tokens) for p in read] == [(p.ids, p.answer_tokens) for p in expected]
+    assert all(p.answer_tokens for p in read)
+    capsys.readouterr()
+    for flag, name in (("--chat", "chat=True"), ("--no-add-special-tokens", "add_special_tokens=False")):
+        assert main([*states, flag, "--quiet", "--out", str(tmp_path / "none")]) == 2
+        assert f"{name} is of prompts, and none are given" in " ".join(capsys.readouterr().err.split())

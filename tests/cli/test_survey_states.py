@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,16 @@ def test_the_views_of_a_page_count_no_boundaries_that_were_not_stored(folder: Pa
     of_all, _ = read(content(every, "all"))
     assert of_some["tokens"] is None
     assert of_all["tokens"]["boundaries"] == 6
+
+
+def test_a_comparison_of_depths_does_not_ask_for_what_states_cannot_tell(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(folder, tmp_path)
+    copy = shutil.copytree(run, tmp_path / "copy")
+    capsys.readouterr()
+    assert main(["compare", str(run), str(copy)]) == 2
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "is of stored states and lacks skip" in printed
+    assert "Survey the model itself where it can be run." in printed
+    assert "Survey again" not in printed

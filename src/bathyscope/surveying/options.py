@@ -141,6 +141,8 @@ class StatesOptions:
     revision: Revision = None
     trust_remote_code: TrustRemoteCode = False
     batch_tokens: Annotated[int, Range(1, none="4096")] | None = None
+    add_special_tokens: AddSpecialTokens = True
+    chat: Chat = False
     keep_text: KeepText = True
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.text import elided
@@ -49,6 +49,8 @@ def survey_states(
     revision: str | None = None,
     trust_remote_code: bool = False,
     batch_tokens: int | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     keep_text: bool = True,
     progress: Progress = True,
     command: str | None = None,
@@ -89,7 +91,9 @@ def survey_states(
     folder = None if out is None else folder_path(out, "out")
     # mistyped measures and options are refused before anything is read
     expand(_requested(measures))
-    if prompts is not None:
+    if prompts is None:
+        _refuse_forms_of_prompts(add_special_tokens, chat)
+    else:
         require_there(prompts)
     if folder is not None:
         refuse_foreign(folder, RUN)
@@ -119,9 +123,26 @@ def survey_states(
         if prompts is None:
             read = stored_prompts(model)
         else:
-            read = tokenized(model, prompts, seed=seed or 0, beyond_context=True)
+            read = tokenized(
+                model,
+                prompts,
+                seed=seed or 0,
+                beyond_context=True,
+                add_special_tokens=add_special_tokens,
+                chat=chat,
+            )
             _require_stored(model, read)
         return carry_out(request.plan(model, read), folder, command, progress)
+
+
+def _refuse_forms_of_prompts(add_special_tokens: bool, chat: ChatForm) -> None:
+    """Refuse ways of writing prompts where none are given, since stored token ids would stay as they are."""
+    for name, value, default in (("chat", chat, False), ("add_special_tokens", add_special_tokens, True)):
+        if value != default:
+            raise OptionError(
+                f"{name}={value!r} is of prompts, and none are given; stored token ids stay as they are. Give prompts, "
+                f"or leave {name} out."
+            )
 
 
 def lacking(declaration: Declaration, model: Model) -> str | None:

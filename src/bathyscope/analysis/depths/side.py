@@ -96,6 +96,11 @@ def sides_of(runs: Sequence[Run]) -> list[ComparedPrompts]:
     for run, name in zip(runs, names):
         require_all_blocks(run, name)
         missing = [measure for measure in DECLARATION.requires if measure not in run.measures]
+        if missing and run.stored is not None:
+            raise OptionError(
+                f"{name} is of stored states and lacks {', '.join(missing)}; effective depths are compared by "
+                "residual, lens and skip, and skip needs the blocks. Survey the model itself where it can be run."
+            )
         if missing:
             raise OptionError(
                 f"{name} lacks {', '.join(missing)} (it holds: {', '.join(run.measures) or 'nothing'}); effective "

@@ -150,3 +150,20 @@ def test_where_all_prompts_are_long_the_shortest_have_maps_and_the_caption_says_
     told = [panel.alt.partition("prompt ")[2][:5] for panel in drawing.panels]
     assert told == ["of-66", "of-68", "of-67"]
     assert "3 of 5 prompts were measured; the others have no answer or are too long." in drawing.note
+
+
+def test_a_prompt_whose_place_has_several_tokens_is_not_called_unmeasured() -> None:
+    prompts = [bathyscope.Prompt(ids=ids, answer_tokens=1) for ids in zoo.prompts(zoo.build("llama"), (12, 11))]
+    words = [bathyscope.Prompt(ids=p.ids, answer_tokens=1, labels={"at": n}) for n, p in enumerate(prompts, start=3)]
+    run = bathyscope.survey(
+        waves.loaded("llama"), words, "erasure", erasure={"positions": {"at": "label:at"}}, progress=False
+    )
+    longer = run["erasure"].copy(deep=True)
+    longer["place_stop"][1] += 1
+    longer["effect"][1] = np.nan
+    drawing = FIGURE.drawing(replaced(run, "erasure", longer))
+    assert "prompts were measured" not in drawing.note
+    assert (
+        "1 of 2 prompts have maps; the others have no answer or are too long, or have no place of a single token."
+        in drawing.note
+    )

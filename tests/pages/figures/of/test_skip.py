@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, to_hex
 from matplotlib.figure import Figure
@@ -257,3 +258,17 @@ def test_influence_is_the_mean_over_prompts_of_rows_and_columns() -> None:
     np.testing.assert_allclose(received, influence_received(effect).mean(0))
     np.testing.assert_allclose(given[3], effect[:, 3, 4:].mean())
     assert len(bands(ax)) == 2
+
+
+def test_the_change_of_the_output_is_titled_by_its_place() -> None:
+    at = xr.concat([DATA["effect_future"], DATA["effect_future"] * 0.5], "place").transpose("prompt", ...)
+    output = xr.concat([DATA["output_future"], DATA["output_future"] * 0.5], "place").transpose("prompt", ...)
+    data = DATA.assign(effect_at=at, output_at=output).assign_coords(place=["city", "-1"])
+    titles = [
+        panel.alt.partition(":")[0].removeprefix("Line chart, ")
+        for panel in FIGURE.panels(replaced(RUN, "skip", data), FigureOptions())
+        if panel.name.startswith("output_")
+    ]
+    assert titles == [
+        f"change of the output, {reach}" for reach in ("all tokens", "later tokens", "from ‹city› on", "from ‹-1› on")
+    ]

@@ -54,6 +54,7 @@ class Effects:
         own_measured: whether the effect on the skipped block itself is a result. Where the definition fixes it, it is
             blank, as effects on earlier blocks always are.
         output_reduction: reduction of the output over tokens, where it differs from that of the effect.
+        reach: tokens at which the output is measured, as the title of its panel says.
     """
 
     effect: xr.DataArray
@@ -61,6 +62,7 @@ class Effects:
     title: str
     own_measured: bool
     output_reduction: str | None = None
+    reach: str = ""
 
 
 def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -> Drawing:
@@ -158,10 +160,8 @@ def _make_output_panel(name: str, effects: Effects, options: FigureOptions) -> P
     # The label names the reduction, because the strip of blocks at the top of a page shows means over tokens.
     reduction = effects.output_reduction or options.reduction
     curve = Curve(f"output_{name}", OVER_TOKENS[reduction], Look(style.VERMILION), "prompts")
-    reach = REACHES.get(name.rpartition("_")[2], "")
-    axis = Axis(
-        f"Change of the output, {reach}", PLACES["skipped"], "change of the output (L2, 0 to √2)", options.scale
-    )
+    title = f"Change of the output, {effects.reach}"
+    axis = Axis(title, PLACES["skipped"], "change of the output (L2, 0 to √2)", options.scale)
     return make_chart(curve.name, data.max("prompt") if reduction == "max" else data, axis, [curve], options)
 
 

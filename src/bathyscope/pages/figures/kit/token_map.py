@@ -95,7 +95,16 @@ def make_token_panels(
                 panels.append(_make_panel(f"{token_values.panel}_{prompt}", f"{name}_{prompt}", heat))
     maps = [panel.shared[0].content for panel in panels]
     n_shown = min(len(measured), options.prompts_shown)
-    return panels, _write_remarks(maps, n_shown, len(measured), data.sizes["prompt"], others)
+    counts = f"{len(measured)} of {data.sizes['prompt']} prompts"
+    # A map holds places of a single token. Prompts with longer ones were measured, and have no map.
+    left_out = (
+        f"{counts} have maps; the others {others}, or have no place of a single token."
+        if "place_start" in data
+        else f"{counts} were measured; the others {others}."
+    )
+    if len(measured) == data.sizes["prompt"]:
+        left_out = ""
+    return panels, _write_remarks(maps, n_shown, len(measured), left_out)
 
 
 def _choose_colours(values_by_name: Mapping[str, TokenGrid]) -> dict[str, Colours]:
@@ -172,12 +181,12 @@ def _fit_title(title: str, width: float) -> str:
     return "\n".join(fit_line(line, room, style.TITLE_POINTS) for line in (what, f"prompt {name}") if line)
 
 
-def _write_remarks(maps: Sequence[HeatMap], n_shown: int, measured: int, prompts: int, others: str) -> str:
+def _write_remarks(maps: Sequence[HeatMap], n_shown: int, measured: int, left_out: str) -> str:
     sentences = []
     if any(heat.rows.marked for heat in maps):
         sentences.append(_MARKS)
-    if measured < prompts:
-        sentences.append(f"{measured} of {prompts} prompts were measured; the others {others}.")
+    if left_out:
+        sentences.append(left_out)
     if n_shown < measured:
         sentences.append(f"Shown: the first {n_shown} of these prompts; {measured - n_shown} more in the run.")
     if any(len(heat.rows.pieces or ()) > LABELLED_TOKENS for heat in maps):

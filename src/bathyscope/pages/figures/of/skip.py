@@ -46,6 +46,7 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
                     title=f"Skipping one {_PARTS.get(part, part)}: effect on {REACHES[reach]}",
                     own_measured=channels if reach == "future" else part != "block",
                     output_reduction=reduction,
+                    reach=REACHES[reach],
                 )
         # each place that has a name, from its first token on
         for number, place in enumerate(data["place"].values if "place" in data.dims else ()):
@@ -56,6 +57,7 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
                 title=f"Skipping one {_PARTS.get(part, part)} before {name_place(place)}: effect from there on",
                 own_measured=channels,
                 output_reduction=reduction,
+                reach=f"from {name_place(place)} on",
             )
     count = measure_options(run, "skip").get("read_tokens")
     sampled = "" if count is None else f" The output is read at {count} tokens of each prompt, drawn at random."
