@@ -44,8 +44,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "analysis/depths/sentences",
         "prompts-are-counted-for-a-difference-of-nothing",
-        "    elif row.difference == 0:\n",
-        "    elif row.difference == 1:\n",
+        "    if row.difference == 0:\n",
+        "    if row.difference == 1:\n",
         "analysis/depths/test_counts.py::test_no_number_of_prompts_is_named_for_a_difference_of_nothing",
     ),
     Bug(
