@@ -11,7 +11,6 @@ from torch import Tensor
 
 from bathyscope.model.packed.bits import spread, unpack_words, words_for
 from bathyscope.model.packed.packing import PackedLayout, Packing, StoredParts, in_groups, split_name
-from bathyscope.model.streaming.files import Place
 
 _PARTS = ("qweight", "qzeros", "scales")
 _BITS: Final = 4
@@ -34,9 +33,6 @@ class Awq(Packing):
 
     def part_of(self, name: str) -> tuple[str, str] | None:
         return split_name(name, _PARTS) or (name, "weight")
-
-    def is_packed(self, places: Mapping[str, Place]) -> bool:
-        return "weight" not in places
 
     def layout(self, parts: StoredParts) -> PackedLayout:
         parts.require({"qweight": 2, "qzeros": 2, "scales": 2})

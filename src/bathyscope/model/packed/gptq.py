@@ -13,7 +13,6 @@ from torch import Tensor
 
 from bathyscope.model.packed.bits import unpack_words, words_for
 from bathyscope.model.packed.packing import PackedLayout, Packing, StoredParts, in_groups, split_name
-from bathyscope.model.streaming.files import Place
 
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
@@ -44,9 +43,6 @@ class Gptq(Packing):
 
     def part_of(self, name: str) -> tuple[str, str] | None:
         return split_name(name, _PARTS) or (name, "weight")
-
-    def is_packed(self, places: Mapping[str, Place]) -> bool:
-        return "weight" not in places
 
     def layout(self, parts: StoredParts) -> PackedLayout:
         parts.require({"qweight": 2, "qzeros": 2, "scales": 2})

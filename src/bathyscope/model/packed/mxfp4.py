@@ -11,7 +11,6 @@ from torch import Tensor
 
 from bathyscope.model.packed.bits import as_scale, unpack_fp4
 from bathyscope.model.packed.packing import PackedLayout, Packing, StoredParts
-from bathyscope.model.streaming.files import Place
 
 _PARTS: Final = ("blocks", "scales")
 _GROUP: Final = 32
@@ -25,9 +24,6 @@ class Mxfp4(Packing):
     def part_of(self, name: str) -> tuple[str, str] | None:
         part = next((part for part in _PARTS if name.endswith(f"_{part}")), None)
         return (name, "weight") if part is None else (name.removesuffix(f"_{part}"), part)
-
-    def is_packed(self, places: Mapping[str, Place]) -> bool:
-        return "weight" not in places
 
     def layout(self, parts: StoredParts) -> PackedLayout:
         parts.require({"blocks": 4, "scales": 3})

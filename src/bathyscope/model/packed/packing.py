@@ -112,9 +112,9 @@ class Packing(ABC):
     def part_of(self, name: str) -> tuple[str, str] | None:
         """Return the weight that a stored tensor may be a part of, and which part; None = it is of no use."""
 
-    @abstractmethod
     def is_packed(self, places: Mapping[str, Place]) -> bool:
         """Whether tensors that may be parts of one weight are; otherwise they are plain ones."""
+        return "weight" not in places
 
     @abstractmethod
     def layout(self, parts: StoredParts) -> PackedLayout:
