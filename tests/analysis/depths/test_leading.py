@@ -48,9 +48,9 @@ def test_a_headline_names_a_level_that_is_not_the_usual_one(later: float, level:
 
 def test_prompts_that_two_samples_share_are_said_to_count_twice() -> None:
     result = bathyscope.compare([RUN, other(later=0.3)], resamples=200, seed=1, paired=False)
-    assert "12 prompts are in both model-12 and other and counted once for each" in str(result.data["note"].item())
+    assert "12 prompts are in both model-12 and other and counted once for each" in " ".join(result.notes)
     alone = bathyscope.compare([RUN, other(later=0.3)], resamples=200, seed=1)
-    assert "counted once for each" not in str(alone.data["note"].item())
+    assert "counted once for each" not in " ".join(alone.notes)
 
 
 def test_readings_are_those_of_the_verdict_paired_by_prompt() -> None:
