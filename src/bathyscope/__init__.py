@@ -88,7 +88,7 @@ _RENAMED = {
     "open_evaluation": ("bathyscope.surgery.benchmarks:open_evaluation", "bathyscope.open"),
     "open_lens": ("bathyscope.measures.jacobian.files:open_lens", "bathyscope.open"),
     "open_maps": ("bathyscope.analysis.between.map_results:open_maps", "bathyscope.open"),
-    "open_plan": ("bathyscope.surgery.plan.plan:open_plan", "bathyscope.open"),
+    "open_plan": ("bathyscope.surgery.plan.opening:open_plan", "bathyscope.open"),
     "open_repaired": ("bathyscope.surgery.repairing.repaired:open_repaired", "bathyscope.open"),
     **{name: (f"bathyscope.errors:{name}", f"bathyscope.errors.{name}") for name in ("PruningError", "RepairError")},
     **{

@@ -28,7 +28,7 @@ BUGS: tuple[Bug, ...] = (
         "core/test_text.py::test_a_level_is_written_with_all_of_its_digits",
     ),
     Bug(
-        "model/constants",
+        "model/constants/comparing",
         "equal-tables-differ-in-another-precision",
         "    if across_precisions:\n",
         "    if False:\n",

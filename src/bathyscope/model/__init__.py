@@ -6,7 +6,7 @@ from bathyscope.core.lazy import homes, load_name
 
 if TYPE_CHECKING:
     from bathyscope.model.admission import alone as alone
-    from bathyscope.model.checkpoint import load_config as load_config
+    from bathyscope.model.configuration import load_config as load_config
     from bathyscope.model.devices import as_device as as_device
     from bathyscope.model.devices import as_dtype as as_dtype
     from bathyscope.model.loading import AnyModel as AnyModel

@@ -22,15 +22,16 @@ from bathyscope.model.admission import (
     without_adapter,
     without_compilation,
 )
-from bathyscope.model.anatomy.anatomy import Anatomy, resolve
+from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.checks import Checks, check
 from bathyscope.model.anatomy.family import GUIDE, Family
 from bathyscope.model.anatomy.generic import family_of
 from bathyscope.model.anatomy.mode import default_settings, evaluating, require_own_order, seeded_states
 from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.anatomy.resolving import resolve
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint import CheckpointRequest, read_checkpoint
-from bathyscope.model.constants import unread_values
+from bathyscope.model.constants.departure import unread_values
 from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.gguf import GgufFile, gguf_name, is_gguf, open_gguf
 from bathyscope.model.kernels import explained
