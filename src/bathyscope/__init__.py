@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from bathyscope.pages.page import report as report
     from bathyscope.pages.papers.reproduce import reproduce as reproduce
     from bathyscope.pages.plotting import plot as plot
+    from bathyscope.runs.opening import push as push
     from bathyscope.runs.run import Run as Run
-    from bathyscope.runs.run import push as push
     from bathyscope.surgery.benchmarks import evaluate as evaluate
     from bathyscope.surgery.choosing.pruning import prune as prune
     from bathyscope.surgery.choosing.repeats import repeat_scan as repeat_scan

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from bathyscope.model.devices import as_device as as_device
     from bathyscope.model.devices import as_dtype as as_dtype
     from bathyscope.model.loading import AnyModel as AnyModel
-    from bathyscope.model.loading import anatomy_of as anatomy_of
     from bathyscope.model.loading import load as load
     from bathyscope.model.loading import loaded as loaded
     from bathyscope.model.model import Model as Model
+    from bathyscope.model.proving import anatomy_of as anatomy_of
     from bathyscope.model.reading import tokenized as tokenized
     from bathyscope.model.weights import adapters_of as adapters_of
     from bathyscope.model.weights import config_hash as config_hash

@@ -10,7 +10,7 @@ from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.hub import HUB
-from bathyscope.runs.run import open_run
+from bathyscope.runs.opening import open_run
 
 _LENSES: Final = (".safetensors", ".pt")
 _ADDRESS: Final = re.compile("[a-z][a-z0-9+.-]*://")

@@ -13,10 +13,7 @@ from bathyscope.model.anatomy.dependence import find_dependence, require_one_ord
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.forms import EarlierStreams, Single
 from bathyscope.model.anatomy.loops import CallOrder, Loops, make_loops
-from bathyscope.model.anatomy.mode import (
-    note_initial_state,
-    seeded_states,
-)
+from bathyscope.model.anatomy.mode import note_initial_state, seeded_states
 from bathyscope.model.anatomy.observing import OBSERVED_SHAPE, Observed, observe
 from bathyscope.model.anatomy.own_path import OwnPath
 from bathyscope.model.anatomy.readout import Readout
