@@ -26,7 +26,8 @@ from bathyscope.runs import folder as folder_module
 from bathyscope.surgery.benchmarks.result import Evaluation
 from bathyscope.surgery.choosing.repeats import RepeatScan
 from bathyscope.surgery.exits.result import ExitAdvice
-from bathyscope.surgery.plan.plan import Plan, open_plan
+from bathyscope.surgery.plan.opening import open_plan
+from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.repairing.repaired import Repaired
 from bathyscope.surgery.scheduled.timing import measure_speeds
 from bathyscope.surgery.trial import ledger as ledger_module

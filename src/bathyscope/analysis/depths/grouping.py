@@ -26,7 +26,8 @@ from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.of.effective_depth import DECLARATION
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, level_name, members_by_value
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.table import tidy
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.crossing import centre_of_mass

@@ -63,7 +63,7 @@ def repair_command(
         test: other prompts, that each repair is measured on; of a plan its own.
         out: folder to write the repaired model to, as a checkpoint for plain transformers.
     """
-    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.plan.opening import is_plan
     from bathyscope.surgery.repairing.folder_locks import claimed_alone
     from bathyscope.surgery.repairing.repair import require_budget
 
