@@ -1,8 +1,8 @@
 """Run as a program: loads exported folders with transformers alone and writes down what they give.
 
 ``python plain_reader.py FOLDER`` reads FOLDER/cases.json, a list of {"folder", "ids", "cache"}, and writes
-FOLDER/found.safetensors: for case i, logits-i and tokens-i, which are the prompt where cache is null; and FOLDER/refused.json: those whose cache the library
-refuses, which generate without one.
+FOLDER/found.safetensors: for case i, logits-i and tokens-i, which are the prompt where cache is null; and
+FOLDER/refused.json: those whose cache the library refuses, which generate without one.
 """
 
 from __future__ import annotations
