@@ -203,7 +203,7 @@ BUGS: tuple[Bug, ...] = (
         "model/streaming/test_surveys.py::test_steps_of_loops_are_the_same_wherever_weights_are",
     ),
     Bug(
-        "model/anatomy/checks",
+        "model/anatomy/measured_gaps",
         "all-that-choose-positions-may-go",
         "return max(before) if before and set(before) <= set(removable) else None",
         "return None",

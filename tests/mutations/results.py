@@ -71,7 +71,7 @@ BUGS: tuple[Bug, ...] = (
         "pages/acts/test_sections.py::test_three_printers_write_the_same_cells",
     ),
     Bug(
-        "cli/console",
+        "cli/table_printing",
         "a-file-has-shortened-schedules",
         "if heading in table.short and sys.stdout.isatty() else cell",
         "if heading in table.short else cell",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bathyscope.measures.declaration import Declaration, Needs
     from bathyscope.measures.token_values import TokenValues
     from bathyscope.model.anatomy.anatomy import Anatomy
-    from bathyscope.model.anatomy.checks import Checks
+    from bathyscope.model.anatomy.measured_gaps import Checks
     from bathyscope.model.identity import ModelIdentity
     from bathyscope.prompts.in_memory import Source
     from bathyscope.prompts.prompt import TokenizedPrompt

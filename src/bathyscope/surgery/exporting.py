@@ -13,10 +13,11 @@ from bathyscope.model import AnyModel, Model, alone
 from bathyscope.model.place import here
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule, Scheduling, names_runs
-from bathyscope.surgery.checkpoint.folder import require_free, schedule_for, write_export
+from bathyscope.surgery.checkpoint.folder import schedule_for, write_export
 from bathyscope.surgery.checkpoint.integrity import require_apart
 from bathyscope.surgery.checkpoint.proof import require_no_loops
 from bathyscope.surgery.checkpoint.source import source_of
+from bathyscope.surgery.checkpoint.target_folder import require_free
 from bathyscope.surgery.checkpoint.weight_files import SHARD_BYTES
 from bathyscope.surgery.options import Emit, ExportOptions
 from bathyscope.surgery.plan.export import export_plan

@@ -11,7 +11,12 @@ from cyclopts import Parameter
 
 import bathyscope
 from bathyscope.cli.arguments import OptionalText, Partial, make_app, open_run
-from bathyscope.cli.console import Format, say, terminal_width, write
+from bathyscope.cli.console import (
+    Format,
+    say,
+    terminal_width,
+    write,
+)
 from bathyscope.cli.printing import View, print_result
 from bathyscope.cli.summary import headline_lines
 from bathyscope.core.estimates import Estimate, write_number
