@@ -200,10 +200,9 @@ def _encode_json(value: Any, indent: int | None = None) -> str:
 
 
 def print_text(text: str, exactly: bool = False) -> None:
-    """Print a text, with replacements of what the stream cannot show."""
+    """Write to standard output; data for programs exactly as they are, unless a terminal would obey them."""
     if session.current().silent:
         return
-    """Write to standard output; data for programs exactly as they are, unless a terminal would obey them."""
     with _output():
         print(shown(text, "\n\t") if exactly and sys.stdout.isatty() else text)
 

@@ -15,7 +15,7 @@ from bathyscope.core.text import shown
 if TYPE_CHECKING:
     from rich.text import Text
 
-from bathyscope.cli.console import NARROWEST, print_text, replace_glyphs, terminal_width, write
+from bathyscope.cli.console import print_text, replace_glyphs, terminal_width, write
 
 _NUMBER = re.compile(r"\s*[-+−–<≠=·\d.]|\s*$")
 
