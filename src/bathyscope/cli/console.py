@@ -17,7 +17,7 @@ from bathyscope.cli import session
 from bathyscope.cli.wrapping import wrap
 from bathyscope.core.csv_text import csv_text
 from bathyscope.core.strict import plain
-from bathyscope.core.text import shown
+from bathyscope.core.text import legible
 from bathyscope.errors import BathyscopeError
 
 if TYPE_CHECKING:
@@ -204,11 +204,11 @@ def print_text(text: str, exactly: bool = False) -> None:
     if session.current().silent:
         return
     with _output():
-        print(shown(text, "\n\t") if exactly and sys.stdout.isatty() else text)
+        print(legible(text, "\n\t") if exactly and sys.stdout.isatty() else text)
 
 
 def _make_legible(text: str, stream: TextIO) -> str:
-    return replace_glyphs(shown(text, "\n\t"), stream)
+    return replace_glyphs(legible(text, "\n\t"), stream)
 
 
 def replace_glyphs(text: str, stream: TextIO) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bathyscope.cli.wrapping import units, wrap
 from bathyscope.core.tables import THREE_DIGITS, TextTable
-from bathyscope.core.text import shown
+from bathyscope.core.text import legible
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -48,7 +48,7 @@ def print_table(table: TextTable) -> None:
     columns = terminal_width()
     narrowed = _leave_out(headings, texts, columns, table.optional)
     if narrowed is None:
-        _write_records([shown(heading) for heading in headings], texts, title, caption)
+        _write_records([legible(heading) for heading in headings], texts, title, caption)
         return
     missing = [heading for heading in headings if heading not in narrowed.headings]
     headings, cells, widths = narrowed
@@ -57,7 +57,7 @@ def print_table(table: TextTable) -> None:
     for number, heading in enumerate(headings):
         figures = all(_NUMBER.match(row[number].plain) for row in cells)
         grid.add_column(
-            Text("\n".join(wrap(shown(heading), widths[number]))),
+            Text("\n".join(wrap(legible(heading), widths[number]))),
             justify="right" if figures else "left",
             width=widths[number],
         )
@@ -88,7 +88,7 @@ def _leave_out(
     droppable = [name for name in optional if name in headings]
     for count in range(len(droppable) + 1):
         remaining = [number for number, name in enumerate(headings) if name not in droppable[:count]]
-        texts = [[shown(headings[number]), *(row[number].plain for row in cells)] for number in remaining]
+        texts = [[legible(headings[number]), *(row[number].plain for row in cells)] for number in remaining]
         widths = _fit_widths(texts, columns - 2 * len(remaining))
         if widths is not None:
             rows = [[row[number] for number in remaining] for row in cells]

@@ -130,7 +130,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         if large is not None:
             raise OptionError(f"translated_lens: {large}, or leave translated_lens out.")
 
-    def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
+    def read_reference(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """The maps, from plain forwards of the prompts that are not read."""
         fitted, choosing = ([reference[i] for i in part] for part in (self.splits.fit, self.splits.choose))
         self.translators = Translators.fit(wave, fitted, choosing, self.options.positions)

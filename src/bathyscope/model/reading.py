@@ -191,7 +191,7 @@ def vocabularies_differ(first: Model, second: Model, ids: Iterable[int]) -> str 
     if differs is None:
         return None
     meant = [
-        f"{_shown(tokens.get(differs))} for {model.name}"
+        f"{_token_text(tokens.get(differs))} for {model.name}"
         for tokens, model in ((first_tokens, first), (second_tokens, second))
     ]
     return f"token id {differs} is {meant[0]} and {meant[1]}"
@@ -216,5 +216,5 @@ def _sizes_differ(first: Model, second: Model) -> str | None:
     )
 
 
-def _shown(token: str | None) -> str:
+def _token_text(token: str | None) -> str:
     return "no token" if token is None else repr(token)

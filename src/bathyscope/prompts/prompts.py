@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.core.text import html_table, shown
+from bathyscope.core.text import html_table, legible
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.parts import clusters, copies_in, drawn_together, parts
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
@@ -75,7 +75,7 @@ class Prompts(Sequence[TokenizedPrompt]):
         return self.items[index]
 
     def __repr__(self) -> str:
-        return shown(f"<Prompts of {self.dataset}: {len(self)}, {sum(self.lengths)} tokens>")
+        return legible(f"<Prompts of {self.dataset}: {len(self)}, {sum(self.lengths)} tokens>")
 
     def _repr_html_(self) -> str:
         """A table of the first prompts, with their words where they are known."""

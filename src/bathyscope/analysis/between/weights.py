@@ -96,7 +96,7 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
     details: dict[str, list[str]] = {}
     entries = configuration_difference(a.hf.config, b.hf.config)
     if entries:
-        words = [f"{name} ({_shown(left)} and {_shown(right)})" for name, (left, right) in entries.items()]
+        words = [f"{name} ({_short_text(left)} and {_short_text(right)})" for name, (left, right) in entries.items()]
         details["configuration"] = [f"{text} of the configuration" for text in _first_few(words)]
     # constants that follow from the configuration of either are no difference of their own
     departures = [departure_of(model.hf, config_hash(model.hf)) for model in (a, b)]
@@ -135,7 +135,7 @@ def _first_few(names: list[str]) -> list[str]:
     return names if more <= 0 else [*names[:_MOST_NAMES], f"{more} more"]
 
 
-def _shown(value: object) -> str:
+def _short_text(value: object) -> str:
     return "none" if value is None else elided(str(value), 30)
 
 

@@ -72,10 +72,10 @@ def read_lens(path: str | Path) -> tuple[FittedLens, int | None]:
         require_regular(place)
     except OSError as error:
         raise StoreError(f"{place} cannot be read: {error.strerror or error}. Give the file of a lens.") from error
-    return (_published(place), None) if place.suffix == ".pt" else _own(place)
+    return (_published(place), None) if place.suffix == ".pt" else _read_own_file(place)
 
 
-def _own(place: Path) -> tuple[FittedLens, int | None]:
+def _read_own_file(place: Path) -> tuple[FittedLens, int | None]:
     try:
         with safe_open(place, "pt") as file:
             metadata = file.metadata() or {}

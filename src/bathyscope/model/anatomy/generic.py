@@ -161,7 +161,7 @@ def _reads(call: Call, value: Tensor) -> bool:
 
 
 def _inputs(call: Call) -> dict[str, Tensor]:
-    return {name: v for name, v in call.given.items() if isinstance(v, Tensor) and v.is_floating_point()}
+    return {name: v for name, v in call.bound.items() if isinstance(v, Tensor) and v.is_floating_point()}
 
 
 def _contribution_pair(model: nn.Module, blocks: str, calls: list[Call]) -> tuple[Site, Site] | None:

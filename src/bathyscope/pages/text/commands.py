@@ -11,7 +11,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from bathyscope.core.text import shown, without_places
+from bathyscope.core.text import legible, without_places
 from bathyscope.errors import PromptError
 from bathyscope.prompts.spec import parse as parse_source
 
@@ -47,7 +47,7 @@ def quote_result(folder: Path | None, word: str = "PLAN") -> str:
 def mark_up_command(command: str) -> Markup:
     """Return a command as HTML in which lines end between words: browsers would break ``--out`` behind its hyphens."""
     words = (
-        Markup('<span class="flag">{}</span>').format(shown(word)) if "-" in word else Markup.escape(shown(word))
+        Markup('<span class="flag">{}</span>').format(legible(word)) if "-" in word else Markup.escape(legible(word))
         for word in command.split(" ")
     )
     return Markup(" ").join(words)

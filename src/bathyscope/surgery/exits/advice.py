@@ -227,7 +227,7 @@ def decide(
     level, cluster = sampling.level, sampling.cluster
     tokens = cluster_weights([len(trace.repeated) for trace in traced], cluster)
     resampled_counts = sampling.counts(len(traced))
-    settled, scattered = clock.settled, clock.drawn(sampling.resamples, sampling.seed)
+    settled, scattered = clock.settled, clock.resampled(sampling.resamples, sampling.seed)
     for place, by_draft in enumerate(counted):
         right = cluster_weights([trace.agrees[place].sum() for trace in traced], cluster)
         _put_interval(data, "acceptance", place, *clustered_share(right, tokens, level))
