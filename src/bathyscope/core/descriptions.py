@@ -146,7 +146,7 @@ def _write_entry(name: str, text: str) -> list[str]:
 
 
 def _stars(parameter: inspect.Parameter) -> str:
-    """Return what stands before the name of a parameter that takes any number of arguments."""
+    """Return what is before the name of a parameter that takes any number of arguments."""
     if parameter.kind is parameter.VAR_POSITIONAL:
         return "*"
     return "**" if parameter.kind is parameter.VAR_KEYWORD else ""
@@ -163,7 +163,7 @@ def _texts_of_signature(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def _split_docstring(docstring: str) -> tuple[str, str, str]:
-    """Return what stands before the entries under ``Args:``, the entries, and what follows them."""
+    """Return what is before the entries under ``Args:``, the entries, and what follows them."""
     before, head, rest = inspect.cleandoc(docstring).partition(_HEAD)
     if not head:
         section = _SECTION.search(before)

@@ -218,5 +218,5 @@ class TableResult(TabledResult):
         return self.frame
 
     def record(self) -> Any:
-        """Return the JSON record: the rows of the table, or what stands in their place."""
+        """Return the JSON record: the rows of the table, or what takes their place."""
         return super().record() if self.fields is None else self.fields

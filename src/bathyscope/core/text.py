@@ -15,7 +15,7 @@ _HYPHEN_AS_SIGN: Final = re.compile(r"(?<![\w)\]-])-(?=[\d.])")
 _ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 # Of texts of others, so that no pattern may look through the same letters again from each place where it could begin:
-# what has no end is followed by what it cannot hold, or begins where nothing of its kind stands before it.
+# what has no end is followed by what it cannot hold, or begins where nothing of its kind is before it.
 # an absolute path: from the root, a home or a drive; not what follows a letter, a colon or a slash, as in https://a/b
 _WEB: Final = r"(?P<web>\b(?i:https?|ftp|hf|git|s3|gs)://[^\s'\"<>]*)"
 _HOMES: Final = r"/(?:home|Users|root|mnt|media)/(?=[^\s/])"

@@ -144,7 +144,7 @@ def _is_name(key: object) -> bool:
 def _warn_of_unknown_tokens(prompts: Sequence[TokenizedPrompt], tokenizer: PreTrainedTokenizerBase, name: str) -> None:
     """Warn where a tokenizer has no word for much of a text: the model then reads another text, or none."""
     unknown = tokenizer.unk_token_id
-    # some tokenizers give the end of a text this part too, which stands in every prompt
+    # some tokenizers give the end of a text this part too, which is in every prompt
     if unknown is None or unknown in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
         return
     total = sum(map(len, prompts))

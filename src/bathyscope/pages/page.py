@@ -101,7 +101,7 @@ def report(
                 text,
                 cluster,
                 plan_for(run, plans),
-                # What a noise floor is stands on the page once, not in every run's section.
+                # A noise floor is explained on the page once, not in every run's section.
                 "" if noise_notes[i] in noise_notes[:i] else noise_notes[i],
                 named=len(runs) > 1 or bool(apart),
             )

@@ -188,7 +188,7 @@ def plain_name(name: object, deep: bool = True) -> str:
     """``name``, where it is that of a file inside of the folder.
 
     Args:
-        deep: allow it to lie in a folder of the folder (``results/drop-5/arc_easy.json``).
+        deep: allow it to be in a folder of the folder (``results/drop-5/arc_easy.json``).
 
     Raises:
         StoreError: it is no text, absolute, or leads elsewhere.

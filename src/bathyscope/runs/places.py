@@ -23,7 +23,7 @@ _ROOTS: Final = ("/", "~/")
 _WEB: Final = r"\b[a-z]\w+://[^\s'\"<>]*"
 _IN_WORD: Final = re.compile(r"(?:\A|[=:@,])(~?/.*)", re.DOTALL)
 _BEHIND: Final = re.compile(r"(?::[\d,-]+|\?.*)\Z", re.DOTALL)
-"""What may stand behind a file in a source of prompts: a number of them, and options."""
+"""What may be behind a file in a source of prompts: a number of them, and options."""
 
 
 class Places:
@@ -95,7 +95,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _named(text: str) -> Iterator[str]:
-    """Yield the absolute paths that a text is, or that stand in it as words of a command."""
+    """Yield the absolute paths that a text is, or that are in it as words of a command."""
     if text.startswith(_ROOTS):
         yield from _possible(_BEHIND.sub("", text))
     if len(text) > _LONGEST_TEXT:

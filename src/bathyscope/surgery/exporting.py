@@ -46,7 +46,7 @@ def export(
         model: checkpoint folder or hub name; or a model in memory, of which the weights as they are now are written;
             of a streamed one, its files are copied.
         schedule: the order of the blocks, its text such as ``"drop:2,drop:5"``, or the plan that ``prune`` made of this
-            model, whose evidence stands in the card then.
+            model, whose evidence is in the card then.
         folder: to write; it must not exist, be empty, or hold the same export, of which the card alone is
             written again where there is evidence.
         ...: the options of ``ExportOptions``.

@@ -86,7 +86,7 @@ class GrowthOptions:
         grow: let the run in ``out`` become the larger one that is requested: more measures, more prompts after its
             own, or both. Stored results stay, and only what is missing is computed.
         until: survey the prompts in order, in growing batches, until the readings of the verdict have intervals that
-            reach no further than so many blocks from them, such as 0.5, in two batches in a row. The run in ``out``
+            reach no further than this many blocks from them, such as 0.5, in two batches in a row. The run in ``out``
             grows, and can be grown on.
         budget: time after which ``until`` begins no further batch: seconds, or a text such as ``10min``.
     """
@@ -106,7 +106,7 @@ class WritingOptions:
     """Options of ``survey`` of what the model writes itself.
 
     Args:
-        write: let the model continue each prompt by up to so many tokens, in place of its answer, and measure what it
+        write: let the model continue each prompt by up to this many tokens, in place of its answer, and measure what it
             wrote. ``lens.positions`` is then ``answer`` and ``tokens.length`` 4096, unless given. Prompts get the
             labels written, ended and, where they have answers, right.
         temperature: of what it writes; None = the most probable token each time.

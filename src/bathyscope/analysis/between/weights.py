@@ -208,14 +208,14 @@ def _paths_of(site: Site) -> Iterator[str]:
 
 
 def _outside_of_blocks(model: Model) -> dict[str, Tensor]:
-    """Return all tensors that no block holds, by name; a tensor that stands in two places under each."""
+    """Return all tensors that no block holds, by name; a tensor that is in two places under each."""
     inside = _prefixes_of_blocks(model)
     return {name: tensor for name, tensor in effective_state(model.hf).items() if not name.startswith(inside)}
 
 
 def _prefixes_of_blocks(model: Model) -> tuple[str, ...]:
     sources = {id(block) for block in model.anatomy.sources}
-    # a block that stands in several places has a name in each, and so have its tensors
+    # a block that is in several places has a name in each, and so have its tensors
     modules = model.hf.named_modules(remove_duplicate=False)
     return tuple(f"{name}." for name, module in modules if id(module) in sources)
 

@@ -81,7 +81,7 @@ def call_flags() -> list[inspect.Parameter]:
 def measure_flags(
     listed: Container[str] | None = None, others: Mapping[str, Declaration] | None = None, *, faults: bool = False
 ) -> list[inspect.Parameter]:
-    """Return the flags of every measure; those that repeat published faults stand in a group of their own.
+    """Return the flags of every measure; those that repeat published faults are in a group of their own.
 
     Args:
         listed: measures whose options a help lists; None = none of them.

@@ -100,7 +100,7 @@ def _read_own_file(place: Path) -> tuple[FittedLens, int | None]:
 def _fault_of_own(
     origin: LensOrigin, boundaries: Any, counts: Any, unfinished: Any, sums_HBDD: Tensor, squares_B: Tensor
 ) -> str:
-    """Say why what stands in a file of ours is none of a lens; empty where it is."""
+    """Say why what is in a file of ours is none of a lens; empty where it is."""
     if not isinstance(counts, list) or not isinstance(boundaries, list):
         return "its counts and boundaries are no lists"
     shape = tuple(sums_HBDD.shape)

@@ -222,7 +222,7 @@ def _plain(anatomy: Anatomy, ids_BT: Tensor, *walks: BlockWalk[Any]) -> tuple[li
             return
         # a copy: Gemma 4 scales its output in place, and a streamed block's memory goes to another one
         seen.append(unwrap(call.output, anatomy.stream_width).to(ids_BT.device, copy=True))
-        # what ran up to now stands in front of this block, such as the embedding and its norm
+        # what ran up to now is in front of this block, such as the embedding and its norm
         behind.clear()
         walking = True
         with lent(call.module):

@@ -35,7 +35,7 @@ _EXCERPTS: Final = 1000
 """Prompts with their first words in the list."""
 _EXCERPT_LETTERS: Final = 90
 _SHORTEST_COMMON: Final = 12
-"""A shared beginning of at least so many letters is left out."""
+"""A shared beginning of at least this many letters is left out."""
 _ABOUT: Final = {
     "tokens": "length of the prompt",
     "loss": "mean loss of its tokens, in nats",

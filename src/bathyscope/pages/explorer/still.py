@@ -1,4 +1,4 @@
-"""What stands in place of the explorer where no script runs: the conclusion and a picture of the run."""
+"""What replaces the explorer where no script runs: the conclusion and a picture of the run."""
 
 from __future__ import annotations
 

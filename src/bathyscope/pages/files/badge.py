@@ -71,7 +71,7 @@ def badge(run: Run, out: str | Path | None = None) -> str:
 def depth_words(profile: Profile) -> str:
     """Return ``half of the tokens from 8.6 of 12 blocks``: the depth that heads the run, or the one that it has.
 
-    Options under which it is another quantity than the definition's stand behind it.
+    Options under which it is another quantity than the definition's are behind it.
     """
     departed = () if profile.verdict is None else profile.verdict.departed
     under = f" ({elided(', '.join(departure.option for departure in departed), _OPTIONS)})" if departed else ""

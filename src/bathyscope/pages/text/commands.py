@@ -34,7 +34,7 @@ def quote_result(folder: Path | None, word: str = "PLAN") -> str:
 
     Args:
         folder: None = it was not stored.
-        word: stands for a folder that lies elsewhere, whose path would tell of this machine alone.
+        word: stands for a folder that is elsewhere, whose path would tell of this machine alone.
     """
     if folder is None:
         return word

@@ -1,4 +1,4 @@
-"""Is a checkpoint whole and sound before it is copied? Shapes, numbers, and what lies next to the weights."""
+"""Is a checkpoint whole and sound before it is copied? Shapes, numbers, and what is next to the weights."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -65,7 +65,7 @@ def require_apart(copied: Path | None, folder: Path) -> None:
         folder: to be written.
 
     Raises:
-        StoreError: the folder is the source's, or lies in it.
+        StoreError: the folder is the source's, or is in it.
     """
     if copied is None:
         return

@@ -1,4 +1,4 @@
-"""What is exported: a checkpoint's files, or a model in memory; and what lies next to its weights."""
+"""What is exported: a checkpoint's files, or a model in memory; and what is next to its weights."""
 
 import copy
 import shutil
@@ -217,7 +217,7 @@ def list_companions(source: Source) -> list[Path]:
 
 
 def companions(source: Source, place: Path) -> None:
-    """Copy what lies next to the weights.
+    """Copy what is next to the weights.
 
     Raises:
         OSError: one is no regular file, or a link that leaves the source's folder.

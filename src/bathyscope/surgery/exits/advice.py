@@ -196,7 +196,7 @@ def _require_others(prompts: Prompts, verify: Prompts) -> None:
     """Refuse to verify on prompts that the prediction was made from.
 
     Raises:
-        PromptError: a prompt of the same tokens stands in both.
+        PromptError: a prompt of the same tokens is in both.
     """
     advising = {prompt.ids for prompt in prompts}
     shared = [prompt.id for prompt in verify if prompt.ids in advising]

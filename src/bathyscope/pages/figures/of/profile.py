@@ -67,7 +67,7 @@ def find_profile(run: Run, cluster: str | None = None, width: float | None = Non
 
 
 def _choose_size(profile: Profile, width: float) -> tuple[float, float]:
-    """Return a size at which nothing is cut: a row more for each depth, and room for what stands below."""
+    """Return a size at which nothing is cut: a row more for each depth, and room for what is below."""
     narrow = width < _NARROW_INCHES
     height = 1.35 + 0.19 * len(list_rows(profile))
     if profile.costs is not None:
@@ -168,7 +168,7 @@ def _draw_mark(
     interval = "" if narrow else interval_text(mark.low, mark.high)
     text = f"{label} ({interval})" if interval else label
     left, right = (mark.value, mark.value) if math.isnan(mark.low) else (mark.low, mark.high)
-    # Rows stand above the axis of shares, so the margin of its ticks is free for them too.
+    # Rows are above the axis of shares, so the margin of its ticks is free for them too.
     axis = inches * _AXIS_SHARE
     room = {"right": inches - axis + axis * left / profile.n_blocks, "left": axis * (1 - right / profile.n_blocks)}
     needed = len(text) * _LETTER_INCHES + 0.15
