@@ -106,7 +106,9 @@ class PromptReading:
 
     def __post_init__(self) -> None:
         chat = self.chat
-        if not isinstance(chat, bool | Mapping) or (isinstance(chat, Mapping) and not all(map(_is_name, chat))):
+        if not isinstance(chat, bool | Mapping) or (
+            isinstance(chat, Mapping) and not all(isinstance(key, str) for key in chat)
+        ):
             raise OptionError(
                 f"chat={describe_value(chat)} must be True, False, or a dict of options of the chat template, such as "
                 '{"enable_thinking": False}.'
@@ -135,10 +137,6 @@ class PromptReading:
 
 AS_IT_STANDS: Final = PromptReading()
 """Texts with their special tokens, and no template."""
-
-
-def _is_name(key: object) -> bool:
-    return isinstance(key, str)
 
 
 def _warn_of_unknown_tokens(prompts: Sequence[TokenizedPrompt], tokenizer: PreTrainedTokenizerBase, name: str) -> None:

@@ -85,14 +85,11 @@ class Prompts(Sequence[TokenizedPrompt]):
                 prompt.id,
                 len(prompt),
                 *(prompt.labels.get(name, "") for name in self.labels),
-                self._text(n) if has_text else "–",
+                "".join(self.pieces(n)) if has_text else "–",
             ]
             for n, prompt in enumerate(self.items)
         ]
         return html_table(["prompt", "tokens", *self.labels, "text"], rows)
-
-    def _text(self, index: int) -> str:
-        return "".join(self.pieces(index))
 
     @cached_property
     def hash(self) -> str:

@@ -121,13 +121,11 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
 
 def _adapter_state(model: Model) -> dict[str, Any]:
     """Return which adapters act in which layer, and the factor of each, by the names of tensors."""
-    layers = {name: module for name, module in model.hf.named_modules() if _acts_now(module)}
+    layers = {
+        name: module for name, module in model.hf.named_modules() if is_adapted(module) and acting_adapters(module)
+    }
     paths = {name: tuple(range(len(acting_adapters(module)))) for name, module in layers.items()}
     return {**paths, **adapter_scalings(model.hf)}
-
-
-def _acts_now(module: nn.Module) -> bool:
-    return is_adapted(module) and bool(acting_adapters(module))
 
 
 def _first_few(names: list[str]) -> list[str]:
@@ -143,7 +141,11 @@ def compare_adapters(model: Model) -> WeightComparison:
     """Return where adapters of a model act once they are on; by how much they change its weights is not known."""
     blocks = model.anatomy.blocks
     names = [[name for name, module in block.named_modules() if _acts(module)] for block in blocks]
-    places = [place for number, inside in enumerate(names) for place in _places_of(model, number, inside)]
+    places = [
+        place
+        for number, inside in enumerate(names)
+        for place in sorted({_place_in_block(model, number, f"{name}.") for name in inside})
+    ]
     outside = [_place_outside(model, name) for name in _adapted_outside(model)]
     return WeightComparison(
         np.full(len(blocks), np.nan),
@@ -152,10 +154,6 @@ def compare_adapters(model: Model) -> WeightComparison:
         [],
         by_adapters=True,
     )
-
-
-def _places_of(model: Model, number: int, names: list[str]) -> list[str]:
-    return sorted({_place_in_block(model, number, f"{name}.") for name in names})
 
 
 def _have_the_same_shapes(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:

@@ -1,7 +1,7 @@
 """Is exchanging two neighbouring blocks milder than leaving one out? Paired by prompt, by place and over all places.
 
-Blocks ℓ and ℓ+1 exchanged (``swap``) are compared with the mean of leaving out ℓ and leaving out ℓ+1 (``drop``), so that
-both touch the same two blocks. Source: lad2024, layer interventions.
+Blocks ℓ and ℓ+1 exchanged (``swap``) are compared with the mean of leaving out ℓ and leaving out ℓ+1 (``drop``), so
+that both touch the same two blocks. Source: lad2024, layer interventions.
 """
 
 from functools import partial

@@ -121,7 +121,9 @@ def _fault_of_origin(origin: LensOrigin) -> str:
     for entry in fields(origin):
         value = getattr(origin, entry.name)
         if entry.name in _LISTS:
-            is_sound = value is None or all(isinstance(text, str) for part in value for text in _parts(part))
+            is_sound = value is None or all(
+                isinstance(text, str) for part in value for text in (part if isinstance(part, tuple) else (part,))
+            )
         elif value is None:
             is_sound = entry.name not in _ALWAYS
         else:
@@ -130,10 +132,6 @@ def _fault_of_origin(origin: LensOrigin) -> str:
         if not is_sound:
             return f"its {entry.name} is {elided(repr(value), 40)}"
     return ""
-
-
-def _parts(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _published(place: Path) -> FittedLens:

@@ -123,7 +123,7 @@ def _check_addresses(states: StatesFolder, head: ServedHead, chosen: Sequence[St
     if first > 0 and all(same):
         raise ModelError(
             f"The first states in {states.folder}, said to be of boundary {first}, depend on the token alone: they are "
-            f"the embedding, boundary 0. The ids are off by {first}; give {_moved(states.boundaries, -first)}."
+            f"the embedding, boundary 0. The ids are off by {first}; give {[boundary - first for boundary in states.boundaries]}."
         )
     if first == 0 and not any(same) and not head.adds_positions:
         raise ModelError(
@@ -136,10 +136,6 @@ def _check_addresses(states: StatesFolder, head: ServedHead, chosen: Sequence[St
         if first == 0 and all(same)
         else ("ids of boundaries: the first states are not those of the embedding")
     )
-
-
-def _moved(boundaries: Sequence[int], by: int) -> list[int]:
-    return [boundary + by for boundary in boundaries]
 
 
 def _with_pairs(states: StatesFolder, chosen: Sequence[StoredPrompt]) -> Iterator[tuple[Tensor, list[tuple[int, int]]]]:
