@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +16,7 @@ from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.errors import OptionError, StoreError, did_you_mean
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import READING, recorded_reading
 from bathyscope.runs.card import caption
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.prompts import PROMPTS, decode_prompts, remembered_prompts
@@ -75,14 +76,18 @@ class RunContents:
         """
         datasets = [self._stored(name) for name in self.measures]
         if PROMPTS not in self.files:
-            return remembered_prompts(datasets, self.identity)
+            return replace(remembered_prompts(datasets, self.identity), reading=self._reading)
         # A part of a run, or one that is not finished, has results of fewer prompts than its file.
-        stored = decode_prompts(self.files[PROMPTS], self.identity)
+        stored = replace(decode_prompts(self.files[PROMPTS], self.identity), reading=self._reading)
         names_by_dataset = (dataset["prompt_id"].values for dataset in datasets if "prompt_id" in dataset.coords)
         measured = next((set(names.tolist()) for names in names_by_dataset), None)
         if measured is None or len(measured) == len(stored):
             return stored
         return stored.some([number for number, name in enumerate(stored.names) if name in measured])
+
+    @property
+    def _reading(self) -> Mapping[str, Any]:
+        return recorded_reading((self.manifest["record"].get("notes") or {}).get(READING))
 
     @property
     def copies(self) -> int:

@@ -478,6 +478,19 @@ def test_an_unknown_task_is_refused_before_a_model_is_loaded() -> None:
         bathyscope.prune("no/such/model", CALIBRATION, TEST, drop=1, evaluate=["arc_easi"])
 
 
+@pytest.mark.parametrize("draws", [1, 4, 16])
+def test_random_subsets_are_counted_once_each(draws: int) -> None:
+    """Of three blocks there are three subsets of one, however many are drawn."""
+    small = bathyscope.load(LlamaForCausalLM(replace_blocks(zoo.build("llama").config, 3)))
+    plan = bathyscope.prune(small, CALIBRATION[:2], TEST[:2], drop=1, random=draws, progress=False)
+    text = str(plan.data["subset"].sel(candidate="random").item())
+    rng = np.random.default_rng([int(plan.data.attrs["seed"]), 1])
+    different = len({int(rng.choice(3, 1, replace=False)[0]) for _ in range(draws)})
+    expected = f"{different} subset{'s' if different > 1 else ''}"
+    assert text == (expected if different == draws else f"{expected} in {draws} draws")
+    assert different < 16
+
+
 @pytest.mark.parametrize("calibration", [CALIBRATION[:1], CALIBRATION[:1] * 8, CALIBRATION[:4] * 3])
 def test_copies_of_calibration_prompts_do_not_make_a_choice_sure(model: Model, calibration: list[list[int]]) -> None:
     plan = bathyscope.prune(model, calibration, TEST, drop=1, random=1, resamples=100, progress=False)

@@ -202,6 +202,11 @@ def _estimators(run: Run) -> dict[str, Estimator]:
     if "depth_score" in run.measures:
         estimator_of |= _scores(run["depth_score"])
     estimator_of = {name: estimator for name, estimator in estimator_of.items() if not np.isnan(estimator.values).all()}
+    if not estimator_of and run.stored is not None:
+        raise OptionError(
+            "This run is of stored states; depths of groups are read off residual, lens and skip together, or off "
+            "depth_score, and skip and depth_score need the blocks. Survey the model itself where it can be run."
+        )
     if not estimator_of:
         raise OptionError(
             f"This run holds {', '.join(run.measures) or 'nothing'}; depths of groups are read off residual, lens and "

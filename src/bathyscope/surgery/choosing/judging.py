@@ -192,5 +192,8 @@ class Proof:
 
 def _subset_text(name: str, subsets: Sequence[Subset]) -> str:
     if name == RANDOM:
-        return f"{len(subsets)} subsets"
+        # of few blocks there are fewer subsets than were drawn
+        different = len(set(subsets))
+        draws = "" if different == len(subsets) else f" in {len(subsets)} draws"
+        return f"{different} subset{'' if different == 1 else 's'}{draws}"
     return ",".join(str(unit) for unit in sorted(subsets[0]))
