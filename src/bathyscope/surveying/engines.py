@@ -106,8 +106,8 @@ def survey(
     _require_survey_options(options)
     growth = read_bundle(GrowthOptions, growing, "growing")
     written = read_bundle(WritingOptions, writing, "writing")
-    workers = read_bundle(WorkerOptions, placement, "placement")
-    engine = workers.engine
+    computing = read_bundle(WorkerOptions, placement, "placement")
+    engine = computing.engine
     if size() > 1:
         _require_possible_on_ranks(until=growth.until, grow=growth.grow or None, engine=engine)
         progress = progress and is_first()
@@ -156,9 +156,9 @@ def survey(
                 out,
                 controls,
                 loading=loading or {},
-                workers=workers.workers,
-                address=workers.address,
-                timeout=_WORKER_TIMEOUT if workers.worker_timeout is None else workers.worker_timeout,
+                workers=computing.workers,
+                address=computing.address,
+                timeout=_WORKER_TIMEOUT if computing.worker_timeout is None else computing.worker_timeout,
                 command=command,
                 progress=progress,
             )
