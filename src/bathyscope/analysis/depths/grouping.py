@@ -128,7 +128,7 @@ def grouped(
         ]
     )
     coords = {
-        "estimator": names,
+        "estimator": list(names),
         "group": list(groups),
         "pair": [f"{other} − {reference}" for reference, other in combinations(groups, 2)],
         "prompts": ("group", [int(members.sum()) for members in groups.values()]),
