@@ -311,11 +311,18 @@ def test_entries_of_a_repair_are_of_their_kind(name: str, value: object, tmp_pat
 
 @pytest.mark.parametrize("value", [[1.0], "1", None, True])
 def test_speeds_are_numbers(value: object) -> None:
-    record = {"before": 1.0, "after": 2.0, "ratio_low": 1.0, "ratio_high": 3.0, "tokens": 8, "repeats": 3}
+    record = {"before": 1.0, "after": 2.0, "ratio_min": 1.0, "ratio_max": 3.0, "tokens": 8, "repeats": 3}
     assert Speeds.from_record({**record, "ratio": 9.0}).ratio == 2.0
     for name in record:
         with pytest.raises(TypeError, match=f"its {name} is no number"):
             Speeds.from_record({**record, name: value})
+
+
+def test_speeds_of_an_earlier_version_are_read() -> None:
+    record = {"before": 1.0, "after": 2.0, "ratio_low": 1.0, "ratio_high": 3.0, "tokens": 8, "repeats": 3}
+    speeds = Speeds.from_record({**record, "ratio": 2.0})
+    assert (speeds.ratio_min, speeds.ratio_max) == (1.0, 3.0)
+    assert Speeds.from_record(speeds.record()) == speeds
 
 
 @pytest.mark.parametrize("value", [[4], "4", 4.0, True])

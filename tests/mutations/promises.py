@@ -60,7 +60,7 @@ BUGS: tuple[Bug, ...] = (
         "surgery/scheduled/speed",
         "two-figures-for-one-speed",
         "return self.after / self.before",
-        "return (self.ratio_low + self.ratio_high) / 2",
+        "return (self.ratio_min + self.ratio_max) / 2",
         "pages/acts/test_plan_head.py::test_the_page_has_one_figure_for_speed",
     ),
     Bug(

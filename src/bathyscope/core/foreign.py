@@ -166,7 +166,7 @@ def _require_written(path: Path, stream: BufferedReader, size: int) -> None:
 
 
 def _is_blob(place: Path, folder: Path) -> bool:
-    """Whether a file lies in the blobs of the cache's folder that ``snapshots/REVISION`` belongs to."""
+    """Whether a file is in the blobs of the cache's folder that ``snapshots/REVISION`` belongs to."""
     snapshot = folder.resolve()
     of_model = next((above.parent for above in (snapshot, *snapshot.parents) if above.name == "snapshots"), None)
     return of_model is not None and place.parent == of_model / "blobs"

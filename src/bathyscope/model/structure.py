@@ -15,16 +15,16 @@ _HOOKS: Final = (
     *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
 )
 IN_FRONT: Final = ("forward", "_compiled_call_impl", "_original_forward")
-"""What stands in front of a class's own forward: mixed precision, or a compiled call."""
+"""What is in front of a class's own forward: mixed precision, or a compiled call."""
 ADAPTERS: Final = "peft"
 _INSIDE_ADAPTERS: Final = ("base_layer", "original_module")
-"""Where adapters keep the layer that they stand in front of."""
+"""Where adapters keep the layer that they are in front of."""
 
 
 def copy_modules(
     model: nn.Module, tensor_for: Callable[[Tensor], Tensor], left_out: Sequence[str] = IN_FRONT
 ) -> nn.Module:
-    """Return a copy of a model's modules, without hooks and without what stands in front of their forwards.
+    """Return a copy of a model's modules, without hooks and without what is in front of their forwards.
 
     Args:
         tensor_for: the tensor that takes the place of a parameter or a buffer; tensors that are shared stay shared.
@@ -59,7 +59,7 @@ def hollow(model: nn.Module) -> nn.Module:
 
 
 def without_adapters(model: nn.Module) -> nn.Module:
-    """Put the layers that adapters stand in front of back into their places, and return the model.
+    """Put the layers that adapters are in front of back into their places, and return the model.
 
     What adapters add begins without effect, so that an untrained model has none of it.
     """

@@ -17,7 +17,7 @@ from typing import Any
 
 from bathyscope.core.commands import name_command
 from bathyscope.core.strict import DAMAGED
-from bathyscope.core.text import shown
+from bathyscope.core.text import legible
 from bathyscope.errors import StoreError, did_you_mean
 from bathyscope.model.identity import ModelIdentity
 from bathyscope.runs.folder import Kind, plain_name, read_manifest, unreadable
@@ -216,7 +216,7 @@ class Manifest:
         again = (
             f"repeating the survey of {identity.model!r} on {identity.dataset!r} with out={str(folder)!r}"
             if command is None
-            else f"running again what began it, with --out {shlex.quote(str(folder))}: {shown(command)}"
+            else f"running again what began it, with --out {shlex.quote(str(folder))}: {legible(command)}"
         )
         missing = "" if finished_shards < len(identity.plan) else ", but not the run-level results"
         opened = f"bathyscope.open({str(folder)!r}, partial=True) (--partial)"

@@ -74,7 +74,7 @@ def _read_alone(kind: type[_R], folder: Path, partial: bool) -> _R:
 def read_controls(
     kind: type[_R], folder: Path, *, partial: bool = False, besides: Collection[str] = ()
 ) -> dict[str, _R]:
-    """The controls that lie in a run's folder, by name; an unfinished one is left out with a warning.
+    """The controls that are in a run's folder, by name; an unfinished one is left out with a warning.
 
     Args:
         kind: the class of the controls that are returned.

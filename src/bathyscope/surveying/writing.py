@@ -23,7 +23,7 @@ from bathyscope.prompts.prompt import Label, TokenizedPrompt
 from bathyscope.prompts.prompts import WRITTEN, Prompts
 
 OF_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
-"""Options of measures where none are given: what was written is measured, and stands behind the whole question."""
+"""Options of measures where none are given: what was written is measured, and is behind the whole question."""
 LABELS: Final = ("written", "ended", "right")
 """Tokens that were written; 1 where the model ended its text itself; 1 where it wrote the prompt's answer."""
 

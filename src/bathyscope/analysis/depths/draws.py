@@ -41,7 +41,7 @@ def _copies_and_pairs(sides: Sequence[ComparedPrompts], paired: bool | None) -> 
     places = _split(np.arange(together.size), sides)
     matched: list[tuple[int, int, Match]] = []
     for first, second in combinations(range(len(sides)), 2):
-        # what stands against insisted pairs is warned of where sides are paired, and here once is enough
+        # what speaks against insisted pairs is warned of where sides are paired, and here once is enough
         pairs = pairs_by_id(sides[first], sides[second]) if paired else match(sides[first], sides[second], paired)
         matched.append((first, second, pairs))
         linked = np.arange(together.size)
@@ -51,7 +51,7 @@ def _copies_and_pairs(sides: Sequence[ComparedPrompts], paired: bool | None) -> 
         together = both
     numbers = _split(together, sides)
     has_copies = any(np.unique(member).size < member.size for member in numbers)
-    # of two samples, some prompts of one may stand in the other
+    # of two samples, some prompts of one may be in the other
     overlap = any(np.intersect1d(numbers[a], numbers[b]).size > pairs.first.size for a, b, pairs in matched)
     return numbers if has_copies or overlap else [None] * len(sides)
 

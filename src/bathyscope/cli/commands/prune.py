@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bathyscope.surgery.plan.plan import Plan
 
 _NAMED = re.compile(r"([A-Za-z][\w-]*)=(.+)", re.DOTALL)
-"""Prompts of a domain; options of prompts stand behind a question mark, and begin with no name."""
+"""Prompts of a domain; options of prompts are behind a question mark, and begin with no name."""
 _EXAMPLES = """\
 Examples:
   bathyscope prune ./model --calibration "train.txt:80?window=256" --test "other.txt:80?window=256" --drop 3

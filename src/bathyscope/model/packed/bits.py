@@ -11,7 +11,7 @@ _EXPONENT_BIAS: Final = 127
 
 
 def words_for(count: int, bits: int) -> int:
-    """Return how many words hold so many numbers without a gap."""
+    """Return how many words hold this many numbers without a gap."""
     return -(-count * bits // _WORD)
 
 

@@ -165,7 +165,7 @@ class PackedFolder:
 
 
 def is_in(name: str, paths: tuple[str, ...]) -> bool:
-    """Whether a stored name is one of a model's, or one of them without what stands before the base model's names."""
+    """Whether a stored name is one of a model's, or one of them without what is before the base model's names."""
     return name in paths or any(path.endswith(f".{name}") for path in paths)
 
 

@@ -108,7 +108,7 @@ class StatesFile(CheckpointFile):
             boundaries: of its states, for messages.
 
         Raises:
-            ModelError: NaN or Inf, with the token and the boundary where it stands first.
+            ModelError: NaN or Inf, with the token and the boundary where it is first.
         """
         digest = hashlib.sha256()
         with self.reading() as stream:

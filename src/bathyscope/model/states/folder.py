@@ -112,7 +112,7 @@ class StatesFolder:
         return file.whole(name)[prompt.first : prompt.first + len(prompt.ids)] if name in file.places else None
 
     def with_boundaries(self, asked_for: Sequence[int] | None, n_blocks: int) -> StatesFolder:
-        """Return the states with the boundaries that they are of, of a model of so many blocks.
+        """Return the states with the boundaries that they are of, of a model of this many blocks.
 
         Raises:
             ModelError: they are not told, are told otherwise than asked for, or cannot be those of this model.

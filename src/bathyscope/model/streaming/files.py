@@ -34,7 +34,7 @@ Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor lies in a file; ``dtype`` is None where torch has no numbers of its kind (below a byte each)."""
+    """Where a tensor is in a file; ``dtype`` is None where torch has no numbers of its kind (below a byte each)."""
 
     start: int
     stop: int

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.core.text import elided, shown, visible
+from bathyscope.core.text import elided, legible, visible
 from bathyscope.errors import PromptError, StoreError
 from bathyscope.pages.explorer.pack import Pack
 from bathyscope.pages.head.answer import CHEAP
@@ -35,7 +35,7 @@ _EXCERPTS: Final = 1000
 """Prompts with their first words in the list."""
 _EXCERPT_LETTERS: Final = 90
 _SHORTEST_COMMON: Final = 12
-"""A shared beginning of at least so many letters is left out."""
+"""A shared beginning of at least this many letters is left out."""
 _ABOUT: Final = {
     "tokens": "length of the prompt",
     "loss": "mean loss of its tokens, in nats",
@@ -70,9 +70,9 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
         run.prompts.clusters(cluster)
     pack = Pack()
     meta = {
-        "name": shown(name),
+        "name": legible(name),
         "cheap": CHEAP,
-        "resampled": shown(resampled(cluster)),
+        "resampled": legible(resampled(cluster)),
         "blocks": [
             {
                 "key": values.key,
@@ -111,7 +111,7 @@ def _describe_prompts(run: Run) -> dict[str, Any]:
     names = {str(n): c.values.tolist() for n, c in dataset.coords.items() if c.dims == ("prompt",) and n not in hidden}
     ids = [elided(name, _LETTERS) for name in names.pop("prompt_id")]
     lengths = names.pop("n_tokens", None)
-    labels = {shown(name): [elided(value, _LETTERS) for value in values] for name, values in names.items()}
+    labels = {legible(name): [elided(value, _LETTERS) for value in values] for name, values in names.items()}
     numbers = [{"label": "tokens", "digits": 0, "values": lengths}] if lengths is not None else []
     for label, values in _list_prompt_numbers(run):
         numbers.append({"label": label, "digits": 2, "values": values.tolist()})
@@ -167,7 +167,7 @@ def _list_pieces(run: Run, text: bool) -> dict[str, list[str]] | None:
             }
         return {
             # Lines end where those of the text end; nothing else in it acts.
-            str(number): [_cut(shown(piece, "\n\t")) for piece in prompts.pieces(number)[:length]]
+            str(number): [_cut(legible(piece, "\n\t")) for piece in prompts.pieces(number)[:length]]
             for number, length in lengths.items()
         }
     # Runs stored without their prompts have no words.

@@ -17,7 +17,6 @@ from bathyscope.core.own_files import require_own
 from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
-from bathyscope.pages.papers.models import NamedModel
 from bathyscope.pages.papers.reproduce import Reproduced
 from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.predictions import TABLE_MARGIN, numbers, prediction
@@ -74,7 +73,10 @@ def record(reproduced: Reproduced) -> dict[str, Any]:
         for pair in pairs:
             if pair.blocks is not None:
                 sources = [
-                    named.published or named.source for named in _list_models(reproduced) if named.name == pair.model
+                    named.published or named.source
+                    for outcome in reproduced.outcomes
+                    for named in outcome.cell.models
+                    if named.name == pair.model
                 ]
                 place = {"model": pair.model, "source": sources[0] if sources else pair.model, "work": pair.data}
                 ends = {"ci_low": pair.ci_low, "ci_high": pair.ci_high}
@@ -184,10 +186,6 @@ def _score_row(paper: str, row: Mapping[str, Any]) -> Score:
 def score_rows(scores: list[Score]) -> list[dict[str, Any]]:
     """Return rows for tables, CSV and JSON."""
     return [asdict(entry) for entry in scores]
-
-
-def _list_models(reproduced: Reproduced) -> list[NamedModel]:
-    return [named for outcome in reproduced.outcomes for named in outcome.cell.models]
 
 
 def _keep_finite(value: float) -> float | None:

@@ -235,7 +235,7 @@ class _Work:
         from bathyscope.surgery.benchmarks.harness import score
 
         scores: dict[str, Score] = {}
-        # nothing of this program stands between the normal model and the harness
+        # nothing of this program is between the normal model and the harness
         is_normal = variant.name == NORMAL
         with nullcontext() if is_normal else scheduled(self.model, variant.schedule, self.arguments):
             for benchmark in missing:
@@ -273,6 +273,6 @@ def _require_finite(score: Score) -> None:
 def _sort_key(name: str) -> tuple[str, int, str]:
     """Return a key that sorts ``drop:10`` after ``drop:9``, and the normal model first."""
     kind, _, rest = name.partition(":")
-    # Numbers are compared as numbers, or drop:10 would stand before drop:2.
+    # Numbers are compared as numbers, or drop:10 would be before drop:2.
     number = rest.partition("+")[0].partition(",")[0]
     return ("" if name == NORMAL else kind, int(number) if number.isdecimal() else -1, name)

@@ -1,4 +1,4 @@
-"""What is exported: a checkpoint's files, or a model in memory; and what lies next to its weights."""
+"""What is exported: a checkpoint's files, or a model in memory; and what is next to its weights."""
 
 import copy
 import shutil
@@ -209,7 +209,7 @@ def _counted_config(hf: PreTrainedModel) -> PreTrainedConfig:
     return plain_config(hf)
 
 
-def beside(source: Source) -> list[Path]:
+def list_companions(source: Source) -> list[Path]:
     """Return the files next to the weights that a copy takes along: tokenizer, generation settings, licences."""
     if source.folder is None:
         return []
@@ -217,12 +217,12 @@ def beside(source: Source) -> list[Path]:
 
 
 def companions(source: Source, place: Path) -> None:
-    """Copy what lies next to the weights.
+    """Copy what is next to the weights.
 
     Raises:
         OSError: one is no regular file, or a link that leaves the source's folder.
     """
-    for file in beside(source):
+    for file in list_companions(source):
         with open_regular(file, source.folder) as stored, open(create(place / file.name), "wb") as copied:
             shutil.copyfileobj(stored, copied)
     if source.hf is not None and source.hf.can_generate():

@@ -33,9 +33,9 @@ class Plan(PageResult):
     """Which blocks can be left out, what that costs, and how sure that is.
 
     Args:
-        data: by ``candidate`` what stands in ``table``, and ``cost`` by (candidate, prompt).
+        data: by ``candidate`` what is in ``table``, and ``cost`` by (candidate, prompt).
         model: what was pruned, for ``export``; None = the model of the name that the plan holds.
-        tasks_data: by ``row`` (task, metric) what stands in ``tasks``; None = no task was asked.
+        tasks_data: by ``row`` (task, metric) what is in ``tasks``; None = no task was asked.
         speeds: tokens per second of the full and the pruned model; None = not timed.
         stored_in: the folder of the plan, as it was given; None = it is in memory alone.
 

@@ -1,4 +1,4 @@
-"""Watching a training: a survey of the model as it is, every so many steps, one run a step in one folder.
+"""Watching a training: a survey of the model as it is, every this many steps, one run a step in one folder.
 
 Everything that can be wrong is refused before the first step. From then on a survey never stops a training: each
 that fails is a warning with its step, and the training goes on.
@@ -71,7 +71,7 @@ class Watch:
         measures: as for ``survey``; lens, skip and drop are what the numbers below are of.
         max_share: share of all the time that surveys may take, such as 0.05; one with which they would take more is
             left out. None = every survey that is due is made.
-        steps: of the whole training, where they are known: so many surveys are due.
+        steps: of the whole training, where they are known: this many surveys are due.
         seed, add_special_tokens, chat: as for ``survey``.
         tokenizer: of the model, where its folder has none.
         training: what tells this training from others of the same model, such as ``{"learning_rate": 3e-4}``: numbers,

@@ -7,7 +7,7 @@ from typing import Final
 from matplotlib import font_manager
 from matplotlib.textpath import text_to_path
 
-from bathyscope.core.text import code_point, elided, shown
+from bathyscope.core.text import code_point, elided, legible
 from bathyscope.pages.figures.kit import style
 
 _POINTS_PER_INCH: Final = 72
@@ -17,7 +17,7 @@ _LONGEST: Final = 200
 def drawn_text(text: str) -> str:
     """Replace control characters by escapes, and letters that no font has by their code point; lines remain."""
     return "".join(
-        letter if letter == "\n" or _can_draw(letter) else code_point(letter) for letter in shown(text, "\n")
+        letter if letter == "\n" or _can_draw(letter) else code_point(letter) for letter in legible(text, "\n")
     )
 
 
