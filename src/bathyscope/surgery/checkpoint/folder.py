@@ -23,7 +23,7 @@ from bathyscope.model.anatomy.gaps import random_ids
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.attending import registered_in_words
 from bathyscope.model.classes import class_for, loads_by_itself
-from bathyscope.model.constants import changed_tables, rounded_tables
+from bathyscope.model.constants import changed_tables
 from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.model.in_hand import (
     has_adapters,
@@ -37,6 +37,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.cached_generation import uncached_reason
 from bathyscope.surgery.checkpoint.card import CARD, RECORD, ExportRecord, card, is_same_export
 from bathyscope.surgery.checkpoint.configuration import rewritten
+from bathyscope.surgery.checkpoint.in_memory import note_precisions, note_rounded, require_running
 from bathyscope.surgery.checkpoint.integrity import require_apart, require_sound
 from bathyscope.surgery.checkpoint.outline import skeleton
 from bathyscope.surgery.checkpoint.proof import require_same
@@ -72,6 +73,7 @@ def write_export(
     require_library_attention(source)
     whole = skeleton(source.config)
     require_all_layers(source, whole)
+    require_running(source)
     config, layout = layout_of(source, schedule)
     copy = skeleton(config)
     # Compared after copying: a training that saves into the source's folder meanwhile would give half of each.
@@ -90,7 +92,7 @@ def write_export(
     lacking = [] if source.has_tokenizer else ["The source came without a tokenizer, so this copy has none."]
     lacking += _note_left_out(source)
     lacking += _note_cache(source.config, config)
-    lacking += _note_rounded(source)
+    lacking += [*note_rounded(source), *note_precisions(source)]
     notes = [*notes, *_note_packing(source), *lacking]
     loader = class_for(source.config).__name__
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
@@ -150,21 +152,6 @@ def _note_cache(config: PreTrainedConfig, rewritten_config: PreTrainedConfig) ->
     return [
         "Transformers cannot generate from this model with a cache, because the blocks that remain give it none it can "
         f"count ({reason.partition(':')[0]}). Generate with use_cache=False, or keep a block with attention."
-    ]
-
-
-def _note_rounded(source: Source) -> list[str]:
-    """Say which tables were rounded with the model in memory, which a checkpoint is loaded with in full."""
-    rounded = {} if source.hf is None else rounded_tables(source.hf)
-    if not rounded:
-        return []
-    name = max(rounded, key=lambda table: rounded[table])
-    more = f" (and {len(rounded) - 1} more)" if len(rounded) > 1 else ""
-    dtype = str(source.dtype).removeprefix("torch.")
-    return [
-        f"{name}{more} was rounded with the model in memory (by up to {rounded[name]:.2g} of a number), and loads here "
-        f"in full, so that logits may differ. Measure this copy, or load the source with dtype={dtype} instead of "
-        "casting it."
     ]
 
 
