@@ -84,4 +84,18 @@ BUGS: tuple[Bug, ...] = (
         "elif False:",
         "runs/test_selecting.py::test_a_number_means_the_same_alone_and_in_a_range",
     ),
+    Bug(
+        "surgery/checkpoint/folder",
+        "a-model-that-fails-itself-is-exported",
+        "    require_running(source)\n",
+        "",
+        "surgery/checkpoint/test_in_memory.py::test_a_model_that_fails_itself_is_refused_with_its_reason",
+    ),
+    Bug(
+        "surgery/checkpoint/in_memory",
+        "weights-of-another-precision-are-loaded-in-silence",
+        "and weight.dtype != dtype\n",
+        "and weight.dtype == torch.float64 != dtype\n",
+        "surgery/checkpoint/test_in_memory.py::test_a_copy_loads_as_most_weights_are_and_says_which_are_not",
+    ),
 )
