@@ -98,4 +98,18 @@ BUGS: tuple[Bug, ...] = (
         "and weight.dtype == torch.float64 != dtype\n",
         "surgery/checkpoint/test_in_memory.py::test_a_copy_loads_as_most_weights_are_and_says_which_are_not",
     ),
+    Bug(
+        "surveying/distributed/joining",
+        "a-control-has-to-be-in-every-folder",
+        "return [place for place in places if place.is_dir()]",
+        "return places",
+        "surveying/distributed/test_joining.py::test_parts_without_a_control_that_others_have_are_named",
+    ),
+    Bug(
+        "surveying/training/course",
+        "every-step-warns-of-the-same-prompts",
+        "with leaving_out(remarks):",
+        "with leaving_out(frozenset()):",
+        "core/test_repeated.py::test_every_step_reads_the_same_prompts_and_says_so_once",
+    ),
 )
