@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.plain import plain_forward, probe_ids
-from bathyscope.model.constants import rounded_tables
+from bathyscope.model.constants.tables import rounded_tables
 from bathyscope.surgery.checkpoint.source import Source
 
 _TOKENS = 2
