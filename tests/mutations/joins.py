@@ -120,8 +120,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "model/constants/departure",
         "replaced-methods-are-no-constants",
-        "code = {**replaced_methods(hf), **registered_functions(hf), **_own_classes(hf)}\n    unread",
-        "code = {**registered_functions(hf), **_own_classes(hf)}\n    unread",
+        "code = {**replaced_methods(hf), **registered_functions(hf), **own_classes(hf)}\n    unread",
+        "code = {**registered_functions(hf), **own_classes(hf)}\n    unread",
         "model/test_replaced.py::test_a_replaced_method_is_named_and_another_model",
     ),
     Bug(

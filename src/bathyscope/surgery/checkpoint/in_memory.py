@@ -48,10 +48,10 @@ def note_precisions(source: Source) -> list[str]:
     if not names:
         return []
     more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-    here, there = _word(source.hf.get_parameter(names[0]).dtype), _word(source.dtype)
+    precision, usual = _word(source.hf.get_parameter(names[0]).dtype), _word(source.dtype)
     return [
-        f"{names[0]}{more} is {here} in memory and loads here in {there}, as most weights do, so that logits may "
-        f"differ. Measure this copy, or convert the whole model to {there} before it is exported."
+        f"{names[0]}{more} is {precision} in memory and loads here in {usual}, as most weights do, so that logits may "
+        f"differ. Measure this copy, or convert the whole model to {usual} before it is exported."
     ]
 
 
