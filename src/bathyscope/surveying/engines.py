@@ -12,6 +12,7 @@ from bathyscope.core.calls import takes
 from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
+from bathyscope.core.repeated import leaving_out, noting
 from bathyscope.errors import OptionError, StoreError, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import AnyModel, alone, load, loaded
@@ -202,7 +203,8 @@ def _survey_with_controls(
 ) -> Run:
     """Survey a model on some prompts, and each control in the same way."""
     request = replace(request, before=of_first(lambda: _cut_of(folder)))
-    plan = request.plan(model, prompts)
+    with noting() as remarks:
+        plan = request.plan(model, prompts)
     # before the first one is surveyed, which may take hours
     if part is not None:
         from bathyscope.surveying.distributed.joining import require_joinable
@@ -220,7 +222,9 @@ def _survey_with_controls(
     # controls are cut as the run is, whatever their own rates
     request = replace(request, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
     for control in controls:
-        control_plan = replace(request.plan(*control.of(plan.model, plan.prompts)), control=asdict(control))
+        # a control reads the same prompts
+        with leaving_out(remarks):
+            control_plan = replace(request.plan(*control.of(plan.model, plan.prompts)), control=asdict(control))
         place = None if folder is None else folder / CONTROLS / control.label
         control_runs[control.label] = carry_out(control_plan, place, command, progress, part, grow)
     return replace(run, controls=control_runs)

@@ -7,7 +7,6 @@ import warnings
 
 from transformers import PreTrainedConfig
 
-from bathyscope.model.constants.tables import rounded_tables
 from bathyscope.surgery.checkpoint.cached_generation import uncached_reason
 from bathyscope.surgery.checkpoint.source import Source
 from bathyscope.surgery.checkpoint.weight_files import stored_in
@@ -44,19 +43,4 @@ def note_cache(config: PreTrainedConfig, rewritten_config: PreTrainedConfig) -> 
     return [
         "Transformers cannot generate from this model with a cache, because the blocks that remain give it none it can "
         f"count ({reason.partition(':')[0]}). Generate with use_cache=False, or keep a block with attention."
-    ]
-
-
-def note_rounded(source: Source) -> list[str]:
-    """Say which tables were rounded with the model in memory, which a checkpoint is loaded with in full."""
-    rounded = {} if source.hf is None else rounded_tables(source.hf)
-    if not rounded:
-        return []
-    name = max(rounded, key=lambda table: rounded[table])
-    more = f" (and {len(rounded) - 1} more)" if len(rounded) > 1 else ""
-    dtype = str(source.dtype).removeprefix("torch.")
-    return [
-        f"{name}{more} was rounded with the model in memory (by up to {rounded[name]:.2g} of a number), and loads here "
-        f"in full, so that logits may differ. Measure this copy, or load the source with dtype={dtype} instead of "
-        "casting it."
     ]

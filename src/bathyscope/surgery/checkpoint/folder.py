@@ -16,8 +16,9 @@ from bathyscope.model.classes import class_for
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.card import CARD, RECORD, ExportRecord, card
 from bathyscope.surgery.checkpoint.configuration import rewritten
-from bathyscope.surgery.checkpoint.export_notes import note_cache, note_left_out, note_packing, note_rounded
+from bathyscope.surgery.checkpoint.export_notes import note_cache, note_left_out, note_packing
 from bathyscope.surgery.checkpoint.exportable import require_all_layers, require_library_attention, require_plain
+from bathyscope.surgery.checkpoint.in_memory import note_precisions, note_rounded, require_running
 from bathyscope.surgery.checkpoint.integrity import require_apart, require_sound
 from bathyscope.surgery.checkpoint.outline import skeleton
 from bathyscope.surgery.checkpoint.proof import require_same
@@ -54,6 +55,7 @@ def write_export(
     require_library_attention(source)
     whole = skeleton(source.config)
     require_all_layers(source, whole)
+    require_running(source)
     config, layout = layout_of(source, schedule)
     copy = skeleton(config)
     # Compared after copying: a training that saves into the source's folder meanwhile would give half of each.
@@ -72,7 +74,7 @@ def write_export(
     lacking = [] if source.has_tokenizer else ["The source came without a tokenizer, so this copy has none."]
     lacking += note_left_out(source)
     lacking += note_cache(source.config, config)
-    lacking += note_rounded(source)
+    lacking += [*note_rounded(source), *note_precisions(source)]
     notes = [*notes, *note_packing(source), *lacking]
     loader = class_for(source.config).__name__
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):

@@ -20,6 +20,7 @@ from bathyscope.core.calls import bind_arguments, checked_arguments
 from bathyscope.core.common_options import ChatForm
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
+from bathyscope.core.repeated import leaving_out, noting
 from bathyscope.core.text import counted, duration
 from bathyscope.errors import BathyscopeError, warn
 from bathyscope.model import Model, load
@@ -156,7 +157,8 @@ class Watch:
         if not isinstance(prompts, Prompts):
             require_there(prompts)
         with random_states_kept():
-            plan = request.plan(self._twin(), prompts)
+            with noting() as self._remarks:
+                plan = request.plan(self._twin(), prompts)
             options = _options_of(options, step, plan.model)
             self._shape = shape_of(plan.model)
             claim_course(self.folder, description(plan), options)
@@ -310,7 +312,9 @@ class Watch:
         if finished_model(self.folder, step) is not None:
             return open_run(out)
         self._evidence.require(step)
-        run = survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
+        # every step reads the same prompts
+        with leaving_out(self._remarks):
+            run = survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
         self._evidence.add(step)
         return run
 
