@@ -36,7 +36,7 @@ from bathyscope.surveying.distributed.driving import survey_by_workers
 from bathyscope.surveying.execution import carry_out
 from bathyscope.surveying.options import SurveyOptions
 from bathyscope.surveying.until import NEEDED, Goal, seconds_of
-from bathyscope.surveying.writing import OF_WRITTEN, writing_of
+from bathyscope.model.writing import OF_WRITTEN, writing_of
 
 _WORKER_TIMEOUT = 3600.0
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}

@@ -22,7 +22,7 @@ from bathyscope.options import items_of
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
-from bathyscope.surgery.benchmarks.result import Evaluation, assemble
+from bathyscope.surgery.benchmarks.result import Evaluation, assemble, warn_of_cut_answers
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
 from bathyscope.surgery.options import Arguments, EvaluateOptions
@@ -120,7 +120,9 @@ def evaluate(
                 everything = open_evaluation(shelf.path)
                 shelf.put(TABLE, csv_text(everything.to_dataframe()).encode())
                 shelf.put(ARRAYS, encode_results({"evaluation": everything.data}))
-        return assemble(plan, scores, settings)
+        evaluation = assemble(plan, scores, settings)
+        warn_of_cut_answers(evaluation)
+        return evaluation
 
 
 def _no_tokenizer(name: str) -> str:
@@ -157,7 +159,7 @@ def require_answerable(
     from bathyscope.surgery.benchmarks import harness
 
     for benchmark in benchmarks:
-        harness.prepare(benchmark, limit, model.max_tokens)
+        harness.prepare(benchmark, limit, model.max_tokens, model.tokenizer)
         # prune has asked before, and gives what it was told of
         if benchmark not in listed:
             harness.warn_of_repeats(benchmark)

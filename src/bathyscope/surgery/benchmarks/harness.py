@@ -21,13 +21,19 @@ from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.model import Model
 from bathyscope.surgery.benchmarks.answers import Question, Writer
 from bathyscope.surgery.benchmarks.benchmarks import WRITTEN, Benchmark, describe_error, quietly
-from bathyscope.surgery.benchmarks.result import per_document
+from bathyscope.surgery.benchmarks.result import CUT_OFF, per_document
 
 VERSION = str(lm_eval.__version__)
 LOGLIKELIHOOD = "loglikelihood"
 _PERPLEXITY = "perplexity"
 # What a task's configuration says of how answers are scored.
 _SCORING = ("output_type", "metric_list", "filter_list", "process_results", "repeats")
+_LIMITS = frozenset({"max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"})
+"""Names by which the harness takes the most tokens of an answer."""
+_USUAL_LIMIT = 256
+"""The harness's own where a task has none; answers may always be so long."""
+_ROOM_FOR_OTHERS = 2
+"""Times that an answer may be as long as the longest of the task's own."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # What may be asked of an answer that is written; the last three change nothing where nothing is drawn.
 _GREEDY = ("until", "max_gen_toks", "do_sample", "temperature", "top_p", "top_k")
@@ -54,6 +60,8 @@ class LoadedLM(HFLM):
                 softmax_dtype="float32" if narrow else None,
             )
         self._advance, self._window, self._writing = advance, model.max_tokens, writing
+        self.cut_off: dict[int, bool] = {}
+        """Of the answers written last, by document: whether the limit of tokens ended one."""
 
     def loglikelihood(self, requests: Any, disable_tqdm: bool = True) -> Any:
         """Score as the harness does, without its progress bar."""
@@ -75,7 +83,11 @@ class LoadedLM(HFLM):
             questions.append(Question(tuple(ids[-room:]), until, settings["max_gen_toks"]))
         if cut:
             warn(f"{cut} of {len(questions)} contexts have lost their beginning, to leave room for answers.")
-        return Writer(self.model, self.tokenizer, self._writing, self._advance).write(questions)
+        answers = Writer(self.model, self.tokenizer, self._writing, self._advance).write(questions)
+        self.cut_off = {}
+        for request, answer in zip(requests, answers):
+            self.cut_off[request.doc_id] = answer.is_cut_off or self.cut_off.get(request.doc_id, False)
+        return [answer.text for answer in answers]
 
     def _model_call(self, inps: Tensor, attn_mask: Any = None, labels: Any = None) -> Tensor:
         with torch.no_grad():
@@ -85,8 +97,10 @@ class LoadedLM(HFLM):
         return logits
 
 
-def prepare(benchmark: Benchmark, limit: int | None, window: int | None) -> None:
+def prepare(benchmark: Benchmark, limit: int | None, window: int | None, tokenizer: Any) -> None:
     """Build the requests, for a model with room for ``window`` tokens.
+
+    Where a task says nothing of how long its answers may be, they may be twice as long as the longest of its own.
 
     Raises:
         OptionError: answers are to be written in a way that cannot be.
@@ -101,9 +115,30 @@ def prepare(benchmark: Benchmark, limit: int | None, window: int | None) -> None
                 f"({describe_error(error)})."
             ) from error
     if benchmark.task.OUTPUT_TYPE == WRITTEN:
+        _set_limits(benchmark.task, window, tokenizer)
         # Thousands of requests share a few settings, and each is checked once.
         for options in {repr(instance.args[1]): instance.args[1] for instance in benchmark.task.instances}.values():
             _require_greedy(benchmark.name, options, window)
+
+
+def _set_limits(task: Any, window: int | None, tokenizer: Any) -> None:
+    """Give requests without a limit of tokens one that follows from the task's own answers.
+
+    The harness would take 256 for all, which cuts off worked answers of long tasks and says nothing of it.
+    """
+    without = [instance for instance in task.instances if not _LIMITS & instance.args[1].keys()]
+    if not without:
+        return
+    answers = [task.doc_to_target(instance.doc) for instance in without]
+    texts = {str(text) for answer in answers for text in (answer if isinstance(answer, list | tuple) else [answer])}
+    longest = max(len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts)
+    most = max(_USUAL_LIMIT, _ROOM_FOR_OTHERS * longest)
+    if window is not None:
+        question = max(len(tokenizer(str(instance.args[0])).input_ids) for instance in without)
+        most = min(most, max(window - question, window // 2))
+    for instance in without:
+        context, options = instance.args
+        instance.arguments = (context, {**options, "max_gen_toks": most})
 
 
 def prepared(benchmark: Benchmark, tokenizer: Any) -> tuple[int, dict[str, str]]:
@@ -172,7 +207,8 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
     Returns:
         ``metrics``: name → value and standard error (None where none is known); ``documents``: for each its number,
         its own values of the metrics, the log-likelihood (nats) of every answer, and which answer is right; or the
-        answer that was written. Where that is read in several ways, a metric's name has the reading after a comma.
+        answer that was written, and whether the limit of tokens ended it (``cut_off``). Where an answer is read in
+        several ways, a metric's name has the reading after a comma.
     """
     with quietly():
         measured = run_harness(
@@ -188,7 +224,9 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
         for f in readings
         for metric in samples[0]["metrics"]
     }
-    documents = [_read_document(benchmark.task, sample) for sample in samples if sample["filter"] == readings[0]]
+    documents = [
+        _read_document(benchmark.task, sample, lm.cut_off) for sample in samples if sample["filter"] == readings[0]
+    ]
     # The harness has a sample for each document and reading; here each document is one row.
     for reading in readings:
         for document, sample in zip(documents, [sample for sample in samples if sample["filter"] == reading]):
@@ -206,10 +244,11 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
     return {"metrics": metrics, "documents": documents}
 
 
-def _read_document(task: Any, sample: Mapping[str, Any]) -> dict[str, Any]:
+def _read_document(task: Any, sample: Mapping[str, Any], cut_off: Mapping[int, bool]) -> dict[str, Any]:
     number = {"document": int(sample["doc_id"])}
     if task.OUTPUT_TYPE == WRITTEN:
-        return {**number, "answer": str(sample["resps"][0][0]), "loglikelihoods": [], "right": None}
+        answer = {"answer": str(sample["resps"][0][0]), CUT_OFF: cut_off[sample["doc_id"]]}
+        return {**number, **answer, "loglikelihoods": [], "right": None}
     loglikelihoods = [float(answers[0][0]) for answers in sample["resps"]]
     return {**number, "loglikelihoods": loglikelihoods, "right": _right_answer(task, sample, len(loglikelihoods))}
 

@@ -24,6 +24,8 @@ from bathyscope.prompts.prompts import WRITTEN, Prompts
 
 OF_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
 """Options of measures where none are given: what was written is measured, and stands behind the whole question."""
+_MOST_CUT_OFF: Final = 0.05
+"""Share of continuations that the limit may end before it is warned of."""
 LABELS: Final = ("written", "ended", "right")
 """Tokens that were written; 1 where the model ended its text itself; 1 where it wrote the prompt's answer."""
 
@@ -81,6 +83,13 @@ class Writing:
                 f"For {len(cut_off)} of {answers} prompts with answers, the {self.tokens} tokens that were written "
                 "agree with an answer that has more; whether it is right is unknown. Write more tokens "
                 f"(write={max(cut_off)})."
+            )
+        unended = sum(prompt.labels["ended"] == 0 for prompt in written)
+        # a model without such a token never ends a text
+        if ends_of(model) and unended > _MOST_CUT_OFF * len(written):
+            warn(
+                f"The limit of {self.tokens} tokens ended {unended} of {len(written)} continuations "
+                f"({unended / len(written):.0%}) before the model did. Write more tokens to have them whole."
             )
         return replace(prompts, items=tuple(written), dataset=f"{prompts.dataset} ({self})", record=None)
 
