@@ -15,10 +15,10 @@ from transformers import GenerationConfig
 
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, PromptError, warn
-from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.recording import reset_rotary
 from bathyscope.model.continuing import generating_by, writes_on_a_cache
+from bathyscope.model.model import Model
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
 from bathyscope.prompts.prompts import WRITTEN, Prompts
 
@@ -56,27 +56,23 @@ class Writing:
             PromptError: a prompt that would grow beyond the context, or has a label of a name in ``LABELS``.
         """
         self._require_possible(model, prompts)
-        questions = [_question(prompt) for prompt in prompts]
-        cached = writes_on_a_cache(model.hf)
         written: list[TokenizedPrompt] = []
         cut_off: list[int] = []
-        with ProgressBar(f"{model.name} is writing", len(prompts) * self.tokens, quiet=not progress) as bar:
-            for prompt, question in zip(prompts, questions):
-                tokens = self._tokens(model, question, cached)
-                labels: dict[str, Label] = {
-                    **prompt.labels,
-                    "written": len(tokens),
-                    "ended": int(tokens[-1] in ends_of(model)),
-                }
-                if prompt.answer_tokens is not None:
-                    answer = prompt.ids[-prompt.answer_tokens :]
-                    if self._is_cut_off(tokens, answer, bool(labels["ended"])):
-                        cut_off.append(len(answer))
-                    else:
-                        labels["right"] = int(tuple(tokens[: len(answer)]) == answer)
-                ids = (*question, *tokens)
-                written.append(replace(prompt, ids=ids, answer_tokens=len(tokens), labels=labels))
-                bar.advance(self.tokens)
+        texts = self.texts(model, prompts, title=f"{model.name} is writing", progress=progress)
+        for prompt, tokens in zip(prompts, texts):
+            labels: dict[str, Label] = {
+                **prompt.labels,
+                "written": len(tokens),
+                "ended": int(tokens[-1] in ends_of(model)),
+            }
+            if prompt.answer_tokens is not None:
+                answer = prompt.ids[-prompt.answer_tokens :]
+                if self._is_cut_off(tokens, answer, bool(labels["ended"])):
+                    cut_off.append(len(answer))
+                else:
+                    labels["right"] = int(tuple(tokens[: len(answer)]) == answer)
+            ids = (*question_of(prompt), *tokens)
+            written.append(replace(prompt, ids=ids, answer_tokens=len(tokens), labels=labels))
         if cut_off:
             answers = sum(prompt.answer_tokens is not None for prompt in prompts)
             warn(
@@ -109,15 +105,29 @@ class Writing:
         if clash is not None:
             raise PromptError(f"The prompts have a label {clash!r}, which says what was written. Rename it.")
         most = model.max_tokens
-        longest = max(prompts, key=lambda prompt: len(_question(prompt)))
-        if most is not None and len(_question(longest)) + self.tokens > most:
+        longest = max(prompts, key=lambda prompt: len(question_of(prompt)))
+        if most is not None and len(question_of(longest)) + self.tokens > most:
             raise PromptError(
-                f"Prompt {longest.id!r} has {len(_question(longest))} tokens and would have {self.tokens} more, and "
+                f"Prompt {longest.id!r} has {len(question_of(longest))} tokens and would have {self.tokens} more, and "
                 f"{model.name} takes {most}. Write fewer tokens, or leave out longer prompts."
             )
 
+    def texts(self, model: Model, prompts: Prompts, *, title: str, progress: bool = True) -> list[list[int]]:
+        """Return what the model, as it runs at the moment, writes to prompts in place of their answers.
+
+        Args:
+            title: of the progress bar.
+        """
+        cached = writes_on_a_cache(model.hf)
+        texts = []
+        with ProgressBar(title, len(prompts) * self.tokens, quiet=not progress) as bar:
+            for prompt in prompts:
+                texts.append(self._write_after(model, question_of(prompt), cached))
+                bar.advance(self.tokens)
+        return texts
+
     @torch.no_grad()
-    def _tokens(self, model: Model, question: Sequence[int], cached: bool) -> list[int]:
+    def _write_after(self, model: Model, question: Sequence[int], cached: bool) -> list[int]:
         """Return what is written after one question, the end of the text included; at least one token."""
         hf: Any = model.hf
         ids_1T = torch.tensor([list(question)], device=model.device)
@@ -150,7 +160,7 @@ def ends_of(model: Model) -> frozenset[int]:
     return frozenset(int(token) for token in ends if token is not None)
 
 
-def _question(prompt: TokenizedPrompt) -> tuple[int, ...]:
+def question_of(prompt: TokenizedPrompt) -> tuple[int, ...]:
     """Return a prompt without its answer."""
     return prompt.ids if prompt.answer_tokens is None else prompt.ids[: -prompt.answer_tokens]
 

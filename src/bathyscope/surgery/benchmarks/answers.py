@@ -41,7 +41,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class WrittenAnswer:
     """What was written to a question.
 
     Args:
@@ -87,7 +87,7 @@ class Writer:
         ends = [*(model_ends if isinstance(model_ends, list | tuple) else [model_ends]), tokenizer.eos_token_id]
         self._ends = sorted({int(end) for end in ends if end is not None})
 
-    def write(self, questions: Sequence[Question]) -> list[Answer]:
+    def write(self, questions: Sequence[Question]) -> list[WrittenAnswer]:
         """Return the answers, in the order of the questions.
 
         Raises:
@@ -95,7 +95,7 @@ class Writer:
         """
         # under one schedule the answer is another than under the next
         self._cached = writes_on_a_cache(self._hf)
-        written = [Answer("", is_cut_off=False)] * len(questions)
+        written = [WrittenAnswer("", is_cut_off=False)] * len(questions)
         for kind in dict.fromkeys((question.until, question.most) for question in questions):
             places = [place for place, question in enumerate(questions) if (question.until, question.most) == kind]
             # Like lengths share a batch. The longest come first: one that does not fit into memory fails at once.
@@ -109,7 +109,9 @@ class Writer:
                 self._advance(last - first)
         return written
 
-    def _write_batch(self, prompts: Sequence[tuple[int, ...]], until: tuple[str, ...], most: int) -> list[Answer]:
+    def _write_batch(
+        self, prompts: Sequence[tuple[int, ...]], until: tuple[str, ...], most: int
+    ) -> list[WrittenAnswer]:
         ends = _Ends(self._tokenizer, until, self._ends, max(map(len, prompts)), len(prompts))
         criteria = StoppingCriteriaList([ends])
         ids_BT = self._generate(
@@ -119,7 +121,7 @@ class Writer:
             row[ends.prompt_tokens : ends.prompt_tokens + length] for row, length in zip(ids_BT.tolist(), ends.lengths)
         ]
         return [
-            Answer(self._decode_answer(ids, until), is_cut_off=not has_ended)
+            WrittenAnswer(self._decode_answer(ids, until), is_cut_off=not has_ended)
             for ids, has_ended in zip(written, ends.have_ended)
         ]
 

@@ -26,6 +26,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.card import on_data
 from bathyscope.surgery.checkpoint.json_record import Act, data_of, model_of, record_of, settings_of
 from bathyscope.surgery.plan.combining import PROMPT_DOMAIN
+from bathyscope.surgery.plan.departure import WritingDeparture
 from bathyscope.surgery.plan.price import Price
 from bathyscope.surgery.plan.stability_text import block_of
 from bathyscope.surgery.plan.tables import again_table, candidate_table, change_table, task_table, transfer_table
@@ -37,6 +38,7 @@ PRUNING: Final = Kind("pruning", "bathyscope prune", "prune.json", schemas=(1,))
 RESULT: Final = "plan.nc"
 TASKS: Final = "tasks.nc"
 SPEED: Final = "speed.json"
+DEPARTURE: Final = "departure.json"
 _GROUP: Final = "plan"
 _SOURCE: Final = "prune"
 _label = partial(Label, "candidate", source=_SOURCE)
@@ -83,6 +85,8 @@ class Plan(PageResult):
         model: what was pruned, for ``export``; None = the model of the name that the plan holds.
         tasks_data: by ``row`` (task, metric) what stands in ``tasks``; None = no task was asked.
         speeds: tokens per second of the full and the pruned model; None = not timed.
+        departure: where the pruned model, writing by itself, departs from the full one; None = ``calibration`` was no
+            ``written:…``.
         stored_in: the folder of the plan, as it was given; None = it is in memory alone.
 
     Example:
@@ -130,6 +134,7 @@ class Plan(PageResult):
     model: Any = field(default=None, compare=False)
     tasks_data: xr.Dataset | None = None
     speeds: Speeds | None = field(default=None, compare=False)
+    departure: WritingDeparture | None = None
     stored_in: Path | None = field(default=None, compare=False)
     kind = "plan"
     figure = "plan"
@@ -271,6 +276,7 @@ class Plan(PageResult):
         tables = [
             candidate_table(self.data),
             change_table(self.before_after, self.left_out, speed) if self.fits else None,
+            None if self.departure is None else self.departure.table(self.left_out),
             again_table(self.data),
             transfer_table(self.data) if "transfer" in self.data else None,
             None if self.tasks_data is None else task_table(self.tasks_data, self.left_out),
@@ -292,7 +298,9 @@ class Plan(PageResult):
     @property
     def text(self) -> str:
         """What was found, in sentences; the first says what the choice costs, and whether that is proved."""
-        return " ".join([*sentences(self.data), *([] if self.tasks_data is None else task_sentences(self.tasks_data))])
+        departs = [] if self.departure is None else [self.departure.text]
+        tasks = [] if self.tasks_data is None else task_sentences(self.tasks_data)
+        return " ".join([*sentences(self.data), *departs, *tasks])
 
     @property
     def before_after(self) -> pd.DataFrame:
@@ -314,7 +322,7 @@ class Plan(PageResult):
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record: the head that all acting commands share, and the tables."""
         attrs = self.data.attrs
-        settings = settings_of(attrs, "parts", "over", "how")
+        settings = settings_of(attrs, "parts", "over", "how", "written")
         settings |= {"max_cost": attrs["max_cost"]} if attrs.get("max_cost") else {"drop": attrs["size"]}
         act = Act(
             kind="plan",
@@ -329,6 +337,7 @@ class Plan(PageResult):
             act,
             before_after=self.before_after,
             speed={} if self.speeds is None else self.speeds.record(),
+            written={} if self.departure is None else self.departure.record(),
             candidates=self.table,
             chosen_again={} if math.isnan(self.chosen_again) else {"choice": self.chosen_again},
             blocks_again=self.blocks_again,
@@ -395,6 +404,16 @@ def with_speeds(plan: Plan, content: bytes) -> Plan:
         _ = plan.text, plan.record()
     except DAMAGED as error:
         raise unreadable(SPEED, PRUNING, error) from error
+    return plan
+
+
+def with_departure(plan: Plan, content: bytes) -> Plan:
+    """Return the plan with where the pruned model departs, from the bytes of its file."""
+    try:
+        plan = replace(plan, departure=WritingDeparture.from_record(read_json(content, MOST_DEEP)))
+        _ = plan.text, plan.record()
+    except DAMAGED as error:
+        raise unreadable(DEPARTURE, PRUNING, error) from error
     return plan
 
 
@@ -476,4 +495,6 @@ def open_plan(folder: str | Path) -> Plan:
     plan = replace(decoded(verified(path, RESULT, files[RESULT], PRUNING.noun)), stored_in=path)
     if SPEED in files:
         plan = with_speeds(plan, verified(path, SPEED, files[SPEED], PRUNING.noun))
+    if DEPARTURE in files:
+        plan = with_departure(plan, verified(path, DEPARTURE, files[DEPARTURE], PRUNING.noun))
     return with_tasks(plan, verified(path, TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan
