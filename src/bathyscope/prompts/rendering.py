@@ -11,6 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+from jinja2 import Environment, TemplateError
+from jinja2.meta import find_undeclared_variables
+
 from bathyscope.core.apart import Apart, can_be_apart
 from bathyscope.core.deadline import deadline
 from bathyscope.core.headroom import headroom
@@ -110,8 +113,21 @@ def require_options(options: Mapping[str, Any], template: str) -> None:
         if name not in names:
             raise OptionError(
                 f"The chat template does not read the option {elided(repr(name), 40)}, which would change nothing."
-                f"{did_you_mean(name, sorted(names))} Check its name in the model's documentation, or leave it out."
+                f"{did_you_mean(name, _options_of(template))} Check its name in the model's documentation, or leave it "
+                "out."
             )
+
+
+def _options_of(template: str) -> list[str]:
+    """Return the names that a template reads from outside; none where it is written in tags of its own."""
+    # parsed alone, and never run
+    environment = Environment(extensions=["jinja2.ext.loopcontrols", "jinja2.ext.do"])
+    try:
+        names = find_undeclared_variables(environment.parse(template))
+    except (TemplateError, RecursionError):
+        return []
+    tokens = {name for name in names if name.endswith("_token")}
+    return sorted(names - _SET_HERE - tokens - environment.globals.keys())
 
 
 def _overdue() -> str:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import lm_eval
@@ -97,48 +98,75 @@ class LoadedLM(HFLM):
         return logits
 
 
-def prepare(benchmark: Benchmark, limit: int | None, window: int | None, tokenizer: Any) -> None:
+def prepare(
+    benchmark: Benchmark, limit: int | None, window: int | None, tokenizer: Any, *, as_chat: bool = False
+) -> None:
     """Build the requests, for a model with room for ``window`` tokens.
 
     Where a task says nothing of how long its answers may be, they may be twice as long as the longest of its own.
 
+    Args:
+        as_chat: put questions in the tokenizer's chat template, as the harness does.
+
     Raises:
         OptionError: answers are to be written in a way that cannot be.
-        PromptError: a document that does not suit the task.
+        PromptError: a document that does not suit the task, or the template.
     """
+    task = benchmark.task
+    _build(benchmark, limit, tokenizer, as_chat)
+    if task.OUTPUT_TYPE == WRITTEN:
+        most = _limit_of(task, window, tokenizer)
+        if most is not None:
+            # in the task's configuration, from which the harness makes its requests again
+            task.set_config("generation_kwargs", {**(task.config.generation_kwargs or {}), "max_gen_toks": most})
+            _build(benchmark, limit, tokenizer, as_chat)
+        # Thousands of requests share a few settings, and each is checked once.
+        for options in {repr(instance.args[1]): instance.args[1] for instance in task.instances}.values():
+            _require_greedy(benchmark.name, options, window)
+
+
+def _build(benchmark: Benchmark, limit: int | None, tokenizer: Any, as_chat: bool) -> None:
     with quietly():
         try:
-            benchmark.task.build_all_requests(limit=limit)
+            benchmark.task.build_all_requests(
+                limit=limit,
+                apply_chat_template=as_chat,
+                chat_template=partial(_in_template, tokenizer) if as_chat else None,
+            )
         except Exception as error:  # templates fail in many ways on documents that lack something
             raise PromptError(
                 f"A document of {benchmark.name} ({benchmark.source or 'hub'}) does not suit the task "
                 f"({describe_error(error)})."
             ) from error
-    if benchmark.task.OUTPUT_TYPE == WRITTEN:
-        _set_limits(benchmark.task, window, tokenizer)
-        # Thousands of requests share a few settings, and each is checked once.
-        for options in {repr(instance.args[1]): instance.args[1] for instance in benchmark.task.instances}.values():
-            _require_greedy(benchmark.name, options, window)
 
 
-def _set_limits(task: Any, window: int | None, tokenizer: Any) -> None:
-    """Give requests without a limit of tokens one that follows from the task's own answers.
+def _in_template(tokenizer: Any, messages: Any, add_generation_prompt: bool = True) -> str:
+    """Return a conversation in the tokenizer's template, as the harness's model has it."""
+    return str(
+        tokenizer.apply_chat_template(
+            messages,
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=not add_generation_prompt,
+        )
+    )
+
+
+def _limit_of(task: Any, window: int | None, tokenizer: Any) -> int | None:
+    """Return the limit of tokens that follows from a task's own answers; None where it has one.
 
     The harness would take 256 for all, which cuts off worked answers of long tasks and says nothing of it.
     """
-    without = [instance for instance in task.instances if not _LIMITS & instance.args[1].keys()]
-    if not without:
-        return
-    answers = [task.doc_to_target(instance.doc) for instance in without]
+    if all(_LIMITS & instance.args[1].keys() for instance in task.instances):
+        return None
+    answers = [task.doc_to_target(instance.doc) for instance in task.instances]
     texts = {str(text) for answer in answers for text in (answer if isinstance(answer, list | tuple) else [answer])}
     longest = max(len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts)
     most = max(_USUAL_LIMIT, _ROOM_FOR_OTHERS * longest)
     if window is not None:
-        question = max(len(tokenizer(str(instance.args[0])).input_ids) for instance in without)
+        question = max(len(tokenizer(str(instance.args[0])).input_ids) for instance in task.instances)
         most = min(most, max(window - question, window // 2))
-    for instance in without:
-        context, options = instance.args
-        instance.arguments = (context, {**options, "max_gen_toks": most})
+    return most
 
 
 def prepared(benchmark: Benchmark, tokenizer: Any) -> tuple[int, dict[str, str]]:
@@ -201,7 +229,7 @@ def _require_greedy(name: str, options: Mapping[str, Any], window: int | None) -
         )
 
 
-def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, Any]:
+def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None, *, as_chat: bool = False) -> dict[str, Any]:
     """Return what the harness measures, as plain JSON values.
 
     Returns:
@@ -212,7 +240,11 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
     """
     with quietly():
         measured = run_harness(
-            lm=lm, task_dict={"tasks": {benchmark.name: benchmark.task}}, limit=limit, bootstrap_iters=0
+            lm=lm,
+            task_dict={"tasks": {benchmark.name: benchmark.task}},
+            limit=limit,
+            bootstrap_iters=0,
+            apply_chat_template=as_chat,
         )
     (samples,) = measured["samples"].values()
     (results,) = measured["results"].values()

@@ -92,7 +92,7 @@ class Evaluation(TabledResult):
             conclusion=self.text,
             model=model_of(attrs),
             schedule=others[0] if len(others) == 1 else None,
-            settings={name: attrs[name] for name in ("arguments", "limit", "harness") if name in attrs},
+            settings={name: attrs[name] for name in ("arguments", "limit", "harness", "chat") if name in attrs},
         )
         return record_of(act, results=self.to_dataframe())
 
