@@ -17,7 +17,8 @@ import bathyscope
 from bathyscope import OptionError, PromptError
 from bathyscope.errors import StoreError
 from bathyscope.surgery.plan.departure import WritingDeparture
-from bathyscope.surgery.plan.plan import Plan, open_plan
+from bathyscope.surgery.plan.opening import open_plan
+from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.trial.written import written_calibration
 from bathyscope.wavefront.engine import Wavefront
 

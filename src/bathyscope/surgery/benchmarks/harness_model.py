@@ -17,7 +17,7 @@ from bathyscope.model import load
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.benchmarks.harness import LoadedLM
 from bathyscope.surgery.options import Arguments
-from bathyscope.surgery.plan.plan import is_plan, open_plan
+from bathyscope.surgery.plan.opening import is_plan, open_plan
 from bathyscope.surgery.scheduled.running import require_runnable, scheduled
 from bathyscope.surgery.trial.trial import model_record
 
