@@ -11,9 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from jinja2 import Environment, TemplateError
-from jinja2.meta import find_undeclared_variables
-
 from bathyscope.core.apart import Apart, can_be_apart
 from bathyscope.core.deadline import deadline
 from bathyscope.core.headroom import headroom
@@ -32,6 +29,11 @@ _MEMORY: Final = 1 << 30
 """Bytes that it may take, as much as a thousand of the longest chats."""
 _LONGEST_REASON: Final = 200
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_TAG: Final = re.compile(r"\{[%{].*?[%}]\}", re.DOTALL)
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+_TESTED: Final = re.compile(r"(?<![.\w])([A-Za-z_]\w*)\s+is\s+(?:not\s+)?defined")
+_CONDITION: Final = re.compile(r"\b(?:if|elif|and|or)\s+(?:not\s+)?([A-Za-z_]\w*)\b(?!\s*[.\[(])")
+_ASSIGNED: Final = re.compile(r"\b(?:set|for|macro)\s+([^=%]*?)(?:=|\bin\b|%)")
 _SET_HERE: Final = frozenset(
     {
         *("messages", "conversation", "tools", "documents", "chat_template", "add_generation_prompt", "tokenize"),
@@ -119,15 +121,11 @@ def require_options(options: Mapping[str, Any], template: str) -> None:
 
 
 def _options_of(template: str) -> list[str]:
-    """Return the names that a template reads from outside; none where it is written in tags of its own."""
-    # parsed alone, and never run
-    environment = Environment(extensions=["jinja2.ext.loopcontrols", "jinja2.ext.do"])
-    try:
-        names = find_undeclared_variables(environment.parse(template))
-    except (TemplateError, RecursionError):
-        return []
-    tokens = {name for name in names if name.endswith("_token")}
-    return sorted(names - _SET_HERE - tokens - environment.globals.keys())
+    """Return the names that a template asks for and gives no value itself, among which an option is looked for."""
+    code = " ".join(_QUOTED.sub("''", tag) for tag in _TAG.findall(template))
+    assigned = set(_NAME.findall(" ".join(_ASSIGNED.findall(code))))
+    # what is set where it was not given is an option too
+    return sorted((set(_TESTED.findall(code)) | set(_CONDITION.findall(code)) - assigned) - _SET_HERE)
 
 
 def _overdue() -> str:
