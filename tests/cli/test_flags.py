@@ -183,6 +183,10 @@ def test_every_argument_of_the_survey_can_be_given() -> None:
             ["--skip.positions", "3"],
             "--skip.positions: '3' is not a list of lists; write it as JSON: '[[9, 41], [17]]'.",
         ),
+        (
+            ["--erasure.positions", '{"at": '],
+            """--erasure.positions: '{"at": ' is not a JSON object (Expecting value""",
+        ),
         (["--skip.positions", "[1"], "--skip.positions: '[1' is not a JSON list (Expecting ',' delimiter: line 1 colu"),
     ],
 )

@@ -162,6 +162,8 @@ class EvaluateOptions:
         batch_size: requests in one forward; prompts with written answers share a forward with those of their own
             length, where padding would change the answers.
         arguments: masks and rotary tables follow the ``block`` or the ``slot``.
+        chat: put questions in the tokenizer's chat template, as lm-evaluation-harness does with
+            --apply_chat_template.
         out: folder of the results; finished results there are not computed again.
     """
 
@@ -170,6 +172,7 @@ class EvaluateOptions:
     limit: TaskLimit = None
     batch_size: Annotated[int, Range(1)] = 8
     arguments: Arguments = "block"
+    chat: bool = False
     allow_code: AllowTaskCode = False
     out: Annotated[str | None, Unset("in memory alone", shell="runs/MODEL-benchmarks")] = None
 

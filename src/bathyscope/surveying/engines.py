@@ -20,6 +20,7 @@ from bathyscope.model.memory import as_bytes
 from bathyscope.model.options import require_loading
 from bathyscope.model.ranks import is_first, of_first, size
 from bathyscope.model.tensor_parallel import over_ranks
+from bathyscope.model.writing import OF_WRITTEN, writing_of
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import require_there
@@ -40,7 +41,6 @@ from bathyscope.surveying.distributed.driving import survey_by_workers
 from bathyscope.surveying.execution import carry_out
 from bathyscope.surveying.options import BUNDLES, GrowthOptions, SurveyOptions, WorkerOptions, WritingOptions
 from bathyscope.surveying.until import NEEDED, Goal, seconds_of
-from bathyscope.surveying.writing import OF_WRITTEN, writing_of
 
 _WORKER_TIMEOUT = 3600.0
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}

@@ -12,9 +12,11 @@ import xarray as xr
 from bathyscope.core.text import elided, legible, visible
 from bathyscope.errors import PromptError, StoreError
 from bathyscope.pages.explorer.pack import Pack
+from bathyscope.pages.figures.kit.texts import name_place
 from bathyscope.pages.head.answer import CHEAP
 from bathyscope.prompts.parts import COPY_OF, resampled
 from bathyscope.runs.by_place import by_block, check_whole_depth
+from bathyscope.runs.named_places import place_names_in_run
 
 if TYPE_CHECKING:
     from bathyscope.prompts.prompts import Prompts
@@ -90,6 +92,7 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
         "specials": _list_specials(run),
         "maps": [*_pack_block_maps(run, pack), *_pack_token_maps(run, pack)],
         "pieces": _list_pieces(run, text),
+        "places": _list_places(run) if text else {},
         "nBlocks": _count_blocks(run),
     }
     return pack.text(meta)
@@ -188,6 +191,24 @@ def _list_specials(run: Run) -> dict[str, list[int]]:
         return {str(number): list(prompts.specials(number)) for number in run["tokens"]["prompt"].values.tolist()}
     except StoreError:
         return {}
+
+
+def _list_places(run: Run) -> dict[str, dict[str, str]]:
+    """Return the names of places that somebody named, by prompt and token; of prompts with their own views."""
+    if not any("place_start" in run[measure] for measure in run):
+        return {}
+    by_prompt = {number: place_names_in_run(run, number) for number in _viewed_prompts(run)}
+    return {
+        str(number): {str(token): " ".join(map(name_place, names)) for token, names in sorted(by_token.items())}
+        for number, by_token in by_prompt.items()
+        if by_token
+    }
+
+
+def _viewed_prompts(run: Run) -> list[int]:
+    """Return the prompts with maps or words of their own."""
+    with_words = run["tokens"]["prompt"].values.tolist() if "tokens" in run else []
+    return list(dict.fromkeys([*range(_MAPS_OF), *with_words]))
 
 
 def _pack_tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
@@ -297,6 +318,8 @@ def _pack_token_maps(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
         if measure not in run or name not in run[measure] or "token" not in run[measure][name].dims:
             continue
         values = run[measure][name]
+        # a place of several tokens is measured as a whole, and a map of tokens has no value for it
+        several = "has no named place of a single token, " if "place_start" in run[measure] else ""
         kinds: Sequence[Any] = values["site"].values.tolist() if "site" in values.dims else [""]
         for kind in kinds:
             map_values = values.sel(site=kind) if kind else values
@@ -313,7 +336,7 @@ def _pack_token_maps(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
                 "label": f"{measure.replace('_', ' ')}{', ' if kind else ''}{kind}",
                 "quantity": f"{quantity}{', ' if kind else ''}{kind}",
                 "measured": len(measured),
-                "others": f"it has no answer or is too long, or {_FIRST}",
+                "others": f"it has no answer or is too long, {several}or {_FIRST}",
                 "units": str(values.attrs.get("units", "")),
                 "rows": rows,
                 "columns": "token",
