@@ -28,7 +28,7 @@ from bathyscope.runs.folder import Folder, folder_path, reason, require_own_fold
 from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
-from bathyscope.runs.merge import merge
+from bathyscope.runs.merge import PROMPT, merge
 from bathyscope.runs.paired import (
     contradiction,
     is_of_its_shape,
@@ -144,8 +144,14 @@ class Run:
             return remembered_prompts(datasets, self.identity)
         # A part of a run, or one that is not finished, has results of fewer prompts than its file.
         stored = decode_prompts(self.files[PROMPTS], self.identity)
-        names_by_dataset = (dataset["prompt_id"].values for dataset in datasets if "prompt_id" in dataset.coords)
-        measured = next((set(names.tolist()) for names in names_by_dataset), None)
+        coordinates = (dataset["prompt_id"] for dataset in datasets if "prompt_id" in dataset.coords)
+        names = next(coordinates, None)
+        if names is not None and names.dims != (PROMPT,):
+            raise StoreError(
+                f"The results of a run of {self.identity.model} have a prompt_id that is not one for each prompt. Its "
+                "files are damaged: restore them from a copy, or survey again."
+            )
+        measured = None if names is None else set(names.values.tolist())
         if measured is None or len(measured) == len(stored):
             return stored
         return stored.some([number for number, name in enumerate(stored.names) if name in measured])
@@ -634,11 +640,7 @@ def controls_in(folder: Path, *, partial: bool = False, besides: Collection[str]
         StoreError: a file altered or cut short, or a link in place of a control.
     """
     controls: dict[str, Run] = {}
-    room = folder / CONTROLS
-    # a link is refused before anything behind it is looked at
-    require_own_folder(room, _OWN)
-    for path in sorted(room.glob("*")):
-        require_own_folder(path, _OWN)
+    for path in control_folders(folder):
         if path.name in besides or not (path / RUN.manifest).exists():
             continue
         if partial or load_manifest(path).record.finished is not None:
@@ -649,10 +651,25 @@ def controls_in(folder: Path, *, partial: bool = False, besides: Collection[str]
     return controls
 
 
+def control_folders(folder: Path) -> list[Path]:
+    """List what lies among the controls of a run, by name; nothing where it has none.
+
+    Raises:
+        StoreError: a link in place of a control, or of the folder that holds them.
+    """
+    room = folder / CONTROLS
+    # a link is refused before anything behind it is looked at
+    require_own_folder(room, _OWN)
+    paths = sorted(room.glob("*"))
+    for path in paths:
+        require_own_folder(path, _OWN)
+    return paths
+
+
 def _without_places(folder: Path, target: Path) -> Path:
     """Copy a run and its controls without the places of their files; gives the copy."""
     write_without_places(folder, load_manifest(folder), target)
-    for control in sorted(path for path in (folder / CONTROLS).glob("*") if path.is_dir()):
+    for control in (path for path in control_folders(folder) if path.is_dir()):
         write_without_places(control, load_manifest(control), target / CONTROLS / control.name)
     return target
 

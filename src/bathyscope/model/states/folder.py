@@ -120,13 +120,13 @@ class StatesFolder:
         """
         if self.n_blocks not in (None, n_blocks):
             raise ModelError(
-                f"{self.folder / RECORD} says that the states are of a model of {elided(self.n_blocks, 20)} blocks, and the head's "
-                f"has {n_blocks}. Give the head of the model that was served."
+                f"{self.folder / RECORD} says that the states are of a model of {elided(self.n_blocks, 20)} blocks, "
+                f"and the head's has {n_blocks}. Give the head of the model that was served."
             )
         if asked_for is not None and self.boundaries and tuple(asked_for) != self.boundaries:
             raise ModelError(
-                f"boundaries={_ids_in_words(asked_for)} is not what {self.folder / RECORD} says ({_ids_in_words(self.boundaries)}). "
-                "Leave boundaries out, or correct the file."
+                f"boundaries={_ids_in_words(asked_for)} is not what {self.folder / RECORD} says "
+                f"({_ids_in_words(self.boundaries)}). Leave boundaries out, or correct the file."
             )
         boundaries = self.boundaries or tuple(asked_for or ())
         if not boundaries and self.count == n_blocks + 1:
@@ -144,18 +144,18 @@ class StatesFolder:
             )
         if len(boundaries) != self.count:
             raise ModelError(
-                f"{counted(len(boundaries), 'boundary', 'boundaries')} {_ids_in_words(boundaries)} for states of {self.count}: "
-                "one is missing or too many. Give one id for each boundary that a file holds."
+                f"{counted(len(boundaries), 'boundary', 'boundaries')} {_ids_in_words(boundaries)} for states of "
+                f"{self.count}: one is missing or too many. Give one id for each boundary that a file holds."
             )
         if any(first >= second for first, second in pairwise(boundaries)):
             raise ModelError(
-                f"boundaries {_ids_in_words(boundaries)} do not ascend. vLLM stores layers in ascending order, whatever order "
-                "they were asked for in; give them so."
+                f"boundaries {_ids_in_words(boundaries)} do not ascend. vLLM stores layers in ascending order, "
+                "whatever order they were asked for in; give them so."
             )
         if boundaries[0] < 0 or boundaries[-1] > n_blocks:
             raise ModelError(
-                f"boundaries {_ids_in_words(boundaries)} are not of a model of {n_blocks} blocks, whose boundaries are 0 (the "
-                f"embedding) to {n_blocks} (behind the last block). Ids that are one too high count from 1."
+                f"boundaries {_ids_in_words(boundaries)} are not of a model of {n_blocks} blocks, whose boundaries "
+                f"are 0 (the embedding) to {n_blocks} (behind the last block). Ids that are one too high count from 1."
             )
         if len(boundaries) < 2:
             raise ModelError(

@@ -20,7 +20,7 @@ from bathyscope.runs.difference import difference, is_withheld, listed, version_
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest
 from bathyscope.runs.prompts import PROMPTS, decode_prompts
-from bathyscope.runs.run import CONTROLS, Run
+from bathyscope.runs.run import CONTROLS, Run, control_folders
 from bathyscope.runs.shards import read_shard
 from bathyscope.runs.writer import RunWriter
 
@@ -75,7 +75,7 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
         raise OptionError(f"out={str(target)!r} is one of the parts. Give another folder for the joined run (--out).")
     refuse_foreign(target, RUN)
     require_writable(target, holds="a run")
-    labels = sorted({path.name for folder in folders for path in (folder / CONTROLS).glob("*")})
+    labels = sorted({path.name for folder in folders for path in control_folders(folder)})
     gathered = {"": _Gathered.of(folders)}
     for label in labels:
         gathered[label] = _Gathered.of([folder / CONTROLS / label for folder in folders])
