@@ -21,8 +21,8 @@ from bathyscope import ModelError, Prompt, survey
 from bathyscope.measures import residual
 from bathyscope.model import Model, load
 from bathyscope.model.anatomy.readout import Readout
-from bathyscope.model.loading import anatomy_of
 from bathyscope.model.memory import bytes_per_token
+from bathyscope.model.proving import anatomy_of
 from bathyscope.runs.run import Run
 from bathyscope.surveying.asking import Survey
 from bathyscope.wavefront import calls, places, reader, replace

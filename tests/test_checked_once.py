@@ -14,7 +14,7 @@ from transformers.models.llama import modeling_llama
 
 import bathyscope
 from bathyscope.errors import ModelError
-from bathyscope.model import loading
+from bathyscope.model import proving
 from bathyscope.model.anatomy import gaps
 
 
@@ -79,7 +79,7 @@ def model() -> bathyscope.Model:
 
 def anatomy_of(hf: Any, model: bathyscope.Model) -> Any:
     """An anatomy to be checked, of which the gaps are those of ``model``."""
-    anatomy = loading.anatomy_of(hf)
+    anatomy = proving.anatomy_of(hf)
     anatomy.__dict__["checks"] = model.checks
     return anatomy
 

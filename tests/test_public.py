@@ -17,7 +17,7 @@ from bathyscope.cli.app import app
 from bathyscope.cli.contents import every_command
 from bathyscope.measures.jacobian.files import open_lens
 from bathyscope.surgery.benchmarks import open_evaluation
-from bathyscope.surgery.plan.plan import open_plan
+from bathyscope.surgery.plan.opening import open_plan
 from bathyscope.surgery.repairing.repaired import open_repaired
 from bathyscope.surveying.training.steps import open_course
 

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from bathyscope.pages.page import report as report
     from bathyscope.pages.papers.reproduce import reproduce as reproduce
     from bathyscope.pages.plotting import plot as plot
+    from bathyscope.runs.opening import push as push
     from bathyscope.runs.run import Run as Run
-    from bathyscope.runs.run import push as push
     from bathyscope.surgery.benchmarks import evaluate as evaluate
     from bathyscope.surgery.choosing.pruning import prune as prune
     from bathyscope.surgery.choosing.repeats import repeat_scan as repeat_scan
@@ -88,7 +88,7 @@ _RENAMED = {
     "open_evaluation": ("bathyscope.surgery.benchmarks:open_evaluation", "bathyscope.open"),
     "open_lens": ("bathyscope.measures.jacobian.files:open_lens", "bathyscope.open"),
     "open_maps": ("bathyscope.analysis.between.map_results:open_maps", "bathyscope.open"),
-    "open_plan": ("bathyscope.surgery.plan.plan:open_plan", "bathyscope.open"),
+    "open_plan": ("bathyscope.surgery.plan.opening:open_plan", "bathyscope.open"),
     "open_repaired": ("bathyscope.surgery.repairing.repaired:open_repaired", "bathyscope.open"),
     **{name: (f"bathyscope.errors:{name}", f"bathyscope.errors.{name}") for name in ("PruningError", "RepairError")},
     **{

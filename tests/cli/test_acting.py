@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.surgery.plan.plan import open_plan
+from bathyscope.surgery.plan.opening import open_plan
 from bathyscope.surgery.repairing.repaired import Repaired
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bathyscope.cli import main
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 
 DEMO = "bathyscope.pages.demonstration"
 

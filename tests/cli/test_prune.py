@@ -20,7 +20,7 @@ import bathyscope
 from bathyscope.cli import main
 from bathyscope.core.tables import html_cells
 from bathyscope.pages.acts.plan_head import plan_headline
-from bathyscope.surgery.plan.plan import open_plan
+from bathyscope.surgery.plan.opening import open_plan
 from bathyscope.surgery.trial import ledger
 
 

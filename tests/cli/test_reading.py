@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 import shutil
 from datetime import UTC, datetime
 from importlib import import_module
@@ -18,7 +19,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.contents import every_command
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, StoreError
+from bathyscope.pages.comparison.next_step import _survey
+from bathyscope.pages.head.answer import _Choice, _suggest_command, answer
+from bathyscope.prompts.reading import recorded_reading
 
 TEMPLATE = (
     "{% if enable_thinking is defined and not enable_thinking %}hills {% endif %}"
@@ -159,6 +163,78 @@ def test_a_repair_of_a_plan_reads_its_prompts_as_the_plan_did(
     assert main(["repair", out, "--out", str(tmp_path / "repaired"), "--quiet", "--chat"]) == PromptError.exit_code
     capsys.readouterr()
     assert [call["chat"] for call in calls] == [{"enable_thinking": False}, True]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--chat"],
+        ["--no-add-special-tokens"],
+        list(FLAGS),
+        ["--chat.enable_thinking", "true"],
+        ["--chat.enable_thinking", '"no & yes"'],
+        ["--chat.enable_thinking", '"3"'],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("command", ["missing", "prune", "compare", "of its prompts"])
+def test_the_next_command_of_a_page_reads_the_same_tokens(
+    command: str,
+    flags: list[str],
+    chat_folder: Path,
+    files: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What a page recommends is run as it is printed, and the tokens that it reads are those of the run."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(chat_folder, "chat")
+    Path("a.jsonl").write_text(Path(files["a"]).read_text(encoding="utf-8"), encoding="utf-8")
+    typed = ["survey", "chat", "--prompts", "a.jsonl", "--measures", "lens,skip", "--out", "run", "--quiet"]
+    assert main([*typed, *flags]) == 0, capsys.readouterr().err
+    run = bathyscope.open("run")
+    if command == "missing":
+        printed = answer(run).command
+    elif command == "prune":
+        printed = _suggest_command(run, _Choice("one", blocks=(1,), measured=2))[1].replace("--test OTHERS.jsonl", "")
+        printed = printed.replace("prune", "survey").replace("--calibration", "--prompts").partition(" --drop")[0]
+    elif command == "compare":
+        printed = _survey(run)
+    else:
+        # another survey of what the run gives back knows how it was read, too
+        bathyscope.survey(bathyscope.load("chat"), run.prompts, "lens", out="copy", progress=False)
+        printed = _survey(bathyscope.open("copy"))
+    words = shlex.split(printed)
+    assert words[:3] == ["bathyscope", "survey", "chat"]
+    words = [*words[1:], "--measures", "residual"] if "--measures" not in words else words[1:]
+    words[words.index("--measures") + 1] = "residual"
+    words = words[: words.index("--out")] if "--out" in words else words
+    assert main([*words, "--out", "again", "--quiet"]) == 0, capsys.readouterr().err
+    assert bathyscope.open("again").identity.prompt_hash == run.identity.prompt_hash
+    assert run.prompts.reading == bathyscope.open("again").prompts.reading
+
+
+def test_a_run_without_text_records_no_text_of_a_template_option(
+    chat_folder: Path, files: dict[str, str], tmp_path: Path
+) -> None:
+    out, chat = tmp_path / "run", {"enable_thinking": "a secret"}
+    model = bathyscope.load(str(chat_folder))
+    bathyscope.survey(model, files["a"], "residual", out=out, chat=chat, keep_text=False, progress=False)
+    assert "a secret" not in (out / "manifest.json").read_text(encoding="utf-8")
+    assert bathyscope.open(out).prompts.reading == {"add_special_tokens": True, "chat": {"enable_thinking": "TEXT"}}
+
+
+@pytest.mark.parametrize(
+    "record",
+    ["chat", 3, [], {"chat": True}, {"add_special_tokens": 1, "chat": True}, {"add_special_tokens": True, "chat": "x"}],
+    ids=repr,
+)
+def test_a_record_of_another_kind_is_refused(record: object) -> None:
+    with pytest.raises(StoreError, match="says that its prompts were read by"):
+        recorded_reading(record)
+    assert recorded_reading(None) == recorded_reading({}) == {}
 
 
 def test_the_same_command_resumes_a_day_later(

@@ -19,7 +19,7 @@ from bathyscope.core.interrupts import INTERRUPTED
 from bathyscope.errors import ModelError, PromptError
 from bathyscope.pages.papers import cells, verbs
 from bathyscope.pages.papers.rows import pair_rows
-from bathyscope.runs.run import open_run
+from bathyscope.runs.opening import open_run
 from bathyscope.surveying import asking, cutting
 from bathyscope.surveying.rates import Rates
 from bathyscope.wavefront.engine import Wavefront

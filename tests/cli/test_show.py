@@ -18,7 +18,7 @@ from support.synthetic import in_books, synthetic_run
 import bathyscope
 from bathyscope import OptionError
 from bathyscope.cli import main
-from bathyscope.runs.run import open_run
+from bathyscope.runs.opening import open_run
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling
 

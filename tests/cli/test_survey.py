@@ -16,7 +16,7 @@ import xarray as xr
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.commands.survey import default_out
-from bathyscope.runs.run import open_run
+from bathyscope.runs.opening import open_run
 from bathyscope.wavefront.engine import Wavefront
 
 

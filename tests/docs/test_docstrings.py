@@ -23,6 +23,7 @@ import bathyscope
 import bathyscope.pages.page
 from bathyscope import extend
 from bathyscope.model.bundled import model_path
+from bathyscope.runs.contents import RunContents
 from bathyscope.surgery.exits import times
 from bathyscope.surveying import rates
 
@@ -55,8 +56,8 @@ def public() -> Iterator[tuple[str, Any]]:
 
 
 def members(cls: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties of a class."""
-    for name, found in vars(cls).items():
+    """Public methods and properties of a class, and of the one that holds what a run is made of."""
+    for name, found in {**(vars(RunContents) if issubclass(cls, RunContents) else {}), **vars(cls)}.items():
         if not name.startswith("_") and isinstance(
             found, property | cached_property | classmethod | staticmethod | type(members)
         ):

@@ -15,7 +15,7 @@ from transformers import AutoConfig
 
 from bathyscope.cli import main
 from bathyscope.surgery.benchmarks import open_evaluation
-from bathyscope.surgery.plan.plan import open_plan
+from bathyscope.surgery.plan.opening import open_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = re.compile(r"\d+(?:\.\d+)?")

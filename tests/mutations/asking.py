@@ -306,4 +306,25 @@ BUGS: tuple[Bug, ...] = (
         "requested < 0",
         "prompts/test_spec.py",
     ),
+    Bug(
+        "pages/text/commands",
+        "a-page-forgets-how-prompts-were-read",
+        "{reading_flags(run.prompts.reading)}",
+        "",
+        "cli/test_reading.py::test_the_next_command_of_a_page_reads_the_same_tokens",
+    ),
+    Bug(
+        "surveying/plan",
+        "a-run-without-text-records-the-text-of-a-template-option",
+        "if self.facts.keeps_text else without_texts(self.prompts.reading)",
+        "",
+        "cli/test_reading.py::test_a_run_without_text_records_no_text_of_a_template_option",
+    ),
+    Bug(
+        "analysis/depths/pairing",
+        "two-readings-of-one-source-are-not-named",
+        "if first.run.prompts.reading == second.run.prompts.reading:",
+        "if True:",
+        "analysis/depths/test_pairing.py::test_two_readings_of_one_source_are_named",
+    ),
 )

@@ -6,14 +6,14 @@ from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     Bug(
-        "model/constants",
+        "model/constants/departure",
         "somebodys-classes-are-known-by-name",
         "**registered_functions(hf), **_own_classes(hf)}\n    unread",
         "**registered_functions(hf)}\n    unread",
         "model/test_contents.py::test_two_values_are_two_models_and_the_same_value_is_one",
     ),
     Bug(
-        "model/constants",
+        "model/constants/departure",
         "registered-attention-is-no-other-model",
         "**registered_functions(hf), **_own_classes(hf)}\n    unread",
         "**_own_classes(hf)}\n    unread",

@@ -118,7 +118,7 @@ BUGS: tuple[Bug, ...] = (
         "statistics/test_diagonal.py::test_of_errors_equal_up_to_rounding_the_first_counts",
     ),
     Bug(
-        "model/constants",
+        "model/constants/departure",
         "replaced-methods-are-no-constants",
         "code = {**replaced_methods(hf), **registered_functions(hf), **_own_classes(hf)}\n    unread",
         "code = {**registered_functions(hf), **_own_classes(hf)}\n    unread",

@@ -36,7 +36,7 @@ BUGS: tuple[Bug, ...] = (
         "surgery/scheduled/test_verification.py::test_no_forward_fills_a_cache_that_blocks_of_other_numbers_share",
     ),
     Bug(
-        "model/constants",
+        "model/constants/tables",
         "rounded-tables-are-exported-in-silence",
         "    return {name: share for name, share in shares.items() if share > 0}\n",
         "    return {}\n",

@@ -91,4 +91,11 @@ BUGS: tuple[Bug, ...] = (
         "",
         "surveying/test_advancing.py::test_more_readouts_than_were_planned_do_not_run_ahead",
     ),
+    Bug(
+        "surgery/order/chain",
+        "a-second-stream-is-led-nowhere",
+        "if arguments.get(_SECOND_STREAM) is not None:",
+        "if False:",
+        "surgery/scheduled/test_running.py::test_a_second_stream_is_refused_and_the_export_generates",
+    ),
 )

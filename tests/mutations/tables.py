@@ -13,7 +13,7 @@ BUGS: tuple[Bug, ...] = (
         "surgery/checkpoint/test_tables.py::test_every_way_to_write_a_schedule_refuses_a_changed_table",
     ),
     Bug(
-        "model/constants",
+        "model/constants/tables",
         "rounded-tables-are-refused",
         "for dtype in (table.dtype, *casts, value.dtype):",
         "for dtype in (table.dtype, value.dtype):",

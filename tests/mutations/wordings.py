@@ -28,7 +28,7 @@ BUGS: tuple[Bug, ...] = (
         "core/test_text.py::test_a_level_is_written_with_all_of_its_digits",
     ),
     Bug(
-        "model/constants",
+        "model/constants/comparing",
         "equal-tables-differ-in-another-precision",
         "    if across_precisions:\n",
         "    if False:\n",
@@ -70,7 +70,7 @@ BUGS: tuple[Bug, ...] = (
         "surgery/exits/test_advice.py::test_settings_that_change_greedy_decoding_are_named",
     ),
     Bug(
-        "runs/run",
+        "runs/stored_run",
         "controls-of-other-prompts-are-left-out-in-silence",
         "        elif read_other_prompts(run, label):\n",
         "        elif False:\n",

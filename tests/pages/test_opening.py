@@ -18,7 +18,7 @@ RUN = synthetic_run(3, 2)
 @pytest.mark.parametrize(
     ("marker", "opener"),
     [
-        ("prune.json", "bathyscope.surgery.plan.plan.open_plan"),
+        ("prune.json", "bathyscope.surgery.plan.opening.open_plan"),
         ("course.json", "bathyscope.surveying.training.steps.open_course"),
         ("evaluation.json", "bathyscope.surgery.benchmarks.open_evaluation"),
         ("manifest.json", "bathyscope.pages.opening.open_run"),

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from support.synthetic_runs import bits, identity, small_shard, small_summary
 
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.writer import RunWriter
 
 DRIVER = Path(__file__).resolve().parents[1] / "support" / "crash_driver.py"

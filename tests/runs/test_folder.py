@@ -14,7 +14,7 @@ from support.synthetic_runs import identity, small_shard, small_summary
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.folder import Folder, Kind, plain_name, read_manifest, require_own_folder
-from bathyscope.runs.run import open_run
+from bathyscope.runs.opening import open_run
 from bathyscope.runs.writer import RunWriter
 
 KIND = Kind("evaluation", "bathyscope evaluate", "evaluation.json", schemas=(1,))

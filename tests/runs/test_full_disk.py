@@ -15,7 +15,7 @@ from support import any_machine
 from support.synthetic_runs import bits, identity, shard, summary
 
 from bathyscope.errors import StoreError
-from bathyscope.runs.run import open_run
+from bathyscope.runs.opening import open_run
 from bathyscope.runs.writer import RunWriter
 
 # Under RLIMIT_FSIZE the kernel itself refuses to let a file grow, amid a write, as a full disk does.

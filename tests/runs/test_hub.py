@@ -16,7 +16,8 @@ import bathyscope
 from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.hub import listing
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.writer import RunWriter
 
 

@@ -13,7 +13,7 @@ import pytest
 from support.synthetic_runs import identity, shard
 
 from bathyscope.errors import StoreError
-from bathyscope.runs.run import open_run
+from bathyscope.runs.opening import open_run
 from bathyscope.runs.writer import RunWriter
 
 HOLDER = """

@@ -10,7 +10,8 @@ import xarray as xr
 from support.synthetic_runs import BLOCKS, bits, identity, length, shard, summary
 
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.table import tidy
 from bathyscope.runs.writer import RunWriter
 

@@ -9,7 +9,8 @@ import pytest
 from support.synthetic_runs import identity, shard, summary
 
 from bathyscope.errors import StoreError
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.writer import RunWriter
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from support.idle import after_each, behind_all, with_idle_blocks
 from support.kept import half_by_hand, ramps
@@ -20,9 +22,9 @@ import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.model.reading import tokenized
-from bathyscope.runs.readings import Null, blocks_until
+from bathyscope.runs.readings import DepthReading, Null, blocks_until
 from bathyscope.runs.verdict import verdict_of
-from bathyscope.statistics.difference import paired_difference
+from bathyscope.statistics.difference import Term, contrast, paired_difference
 from bathyscope.statistics.sample_size import units_needed
 from bathyscope.statistics.sampling import Sampling
 
@@ -77,9 +79,9 @@ def test_the_head_says_half_of_the_tokens_and_then_the_effect() -> None:
     found = verdict_of(run([2.0] * 8, [EARLY] * 8))
     assert (found.half.value, found.head.tokens, found.head.effect) == (2.0, found.half, found.own)
     assert found.text == (
-        "Half of the tokens keep their final prediction from 2.0 (2.0 to 2.0) of 4 blocks on. 90 % of the effect on "
-        "the output is done by 1.5 (1.5 to 1.5), against 3.6 if all blocks counted alike (no control: an untrained "
-        "model has depths too)."
+        "Half of the tokens keep their final prediction from 2.0 (1.3 to 2.7) of 4 blocks on. 90 % of the effect on "
+        "the output is done by 1.5 (0.9 to 2.4), against 3.6 if all blocks counted alike (no control: an untrained "
+        "model has depths too). To know both depths to within one block, survey about 10 to 33 prompts."
     )
 
 
@@ -169,9 +171,9 @@ def test_the_difference_at_equal_shares_is_paired_by_prompt() -> None:
 def test_blocks_without_effects_are_none_that_are_needed() -> None:
     idle = verdict_of(run([0.0] * 8, [[0.0] * 4] * 8))
     assert (idle.own.value, idle.later.value, idle.half.value) == (0, 0, 0)
-    assert idle.advice == ""
+    assert idle.advice == "To know both depths to within one block, survey about 10 to 33 prompts."
     assert idle.text.startswith(
-        "Half of the tokens keep their final prediction from 0.0 (0.0 to 0.0) of 4 blocks on. Leaving out single "
+        "Half of the tokens keep their final prediction from 0.0 (0.0 to 0.7) of 4 blocks on. Leaving out single "
         "blocks changes no output (no control"
     )
 
@@ -190,7 +192,7 @@ def test_the_last_blocks_share_of_tokens_is_told() -> None:
     assert verdict_of(given).changed_by_last == pytest.approx(0.31)
     only_lens = {"lens": given["lens"]}
     begins = (
-        "Half of the tokens keep their final prediction from 3.0 (3.0 to 3.0) of 4 blocks on; the last block still "
+        "Half of the tokens keep their final prediction from 3.0 (2.3 to 3.4) of 4 blocks on; the last block still "
     )
     assert verdict_of(only_lens).text.startswith(f"{begins}changes 31 % (no control")
     assert verdict_of(given).text.startswith(f"{begins}changes 31 %. 90 % of the effect on the output is done by 3.9 (")
@@ -410,8 +412,8 @@ def test_one_untrained_model_says_nothing_of_training() -> None:
         null = Null(control[None], prompts + own + 0.3 * rng.normal(size=8) - control[None], 4)
         outside += null.differs
     assert outside > 100
-    for given in (2.0, 3.5):
-        text = verdict_of(beside(given, EARLY), {"untrained-0": beside(2.0, EARLY)}).text
+    for depth in (2.0, 3.5):
+        text = verdict_of(beside(depth, EARLY), {"untrained-0": beside(2.0, EARLY)}).text
         assert text.endswith(
             "One untrained model of this shape reads 2.0 (the depth from which half of the tokens keep their "
             "prediction) and 1.5 (the depth by which 90 % of the effect is done); at least three would tell what "
@@ -501,3 +503,23 @@ def test_clusters_are_drawn_whole_in_every_interval() -> None:
     assert alone.readable.null is not None
     assert once.readable.null is not None
     assert alone.readable.null.interval == pytest.approx(once.readable.null.interval)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    prompts=st.integers(2, 30),
+    n_blocks=st.integers(2, 40),
+    share=st.floats(0.0, 1.0),
+    noise=st.sampled_from([0.0, 1e-15]),
+)
+def test_prompts_that_agree_leave_as_much_open_as_a_difference_of_them(
+    prompts: int, n_blocks: int, share: float, noise: float
+) -> None:
+    """Rounding is no spread, and no spread no certainty: the interval is that of the same prompts in a contrast."""
+    values = share * n_blocks * (1 + noise * (np.arange(prompts) % 2))
+    reading = DepthReading("readable", np.minimum(values, n_blocks), n_blocks)
+    expected = contrast([[Term(reading.statistic, 1.0)]])
+    assert reading.interval == pytest.approx((expected.ci_low, expected.ci_high), abs=1e-9)
+    unseen = 1 - 0.025 ** (1 / prompts)
+    assert reading.low == pytest.approx(share * n_blocks * (1 - unseen), abs=1e-9)
+    assert reading.high == pytest.approx(n_blocks * (share + (1 - share) * unseen), abs=1e-9)

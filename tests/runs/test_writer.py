@@ -14,7 +14,8 @@ from support.synthetic_runs import bits, identity, shard, summary
 
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.manifest import library_versions
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.writer import RunWriter
 
 

@@ -182,13 +182,13 @@ def _settings() -> tuple[Any, ...]:
 
 def install() -> None:
     """Has models checked once from now on, where something has been imported that loads them."""
-    loading: Any = sys.modules.get("bathyscope.model.loading")
-    if loading is not None and not isinstance(loading.check, CheckedOnce):
-        loading.check = CheckedOnce(loading.check)
+    proving: Any = sys.modules.get("bathyscope.model.proving")
+    if proving is not None and not isinstance(proving.check, CheckedOnce):
+        proving.check = CheckedOnce(proving.check)
 
 
 def switch(on: bool) -> None:
     """Lets what is known of models be used, or has every model checked that is loaded."""
-    loading: Any = sys.modules.get("bathyscope.model.loading")
-    if loading is not None and isinstance(loading.check, CheckedOnce):
-        loading.check.is_on = on
+    proving: Any = sys.modules.get("bathyscope.model.proving")
+    if proving is not None and isinstance(proving.check, CheckedOnce):
+        proving.check.is_on = on

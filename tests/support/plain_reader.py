@@ -1,8 +1,8 @@
 """Run as a program: loads exported folders with transformers alone and writes down what they give.
 
 ``python plain_reader.py FOLDER`` reads FOLDER/cases.json, a list of {"folder", "ids", "cache"}, and writes
-FOLDER/found.safetensors: for case i, logits-i and tokens-i; and FOLDER/refused.json: those whose cache the library
-refuses, which generate without one.
+FOLDER/found.safetensors: for case i, logits-i and tokens-i, which are the prompt where cache is null; and
+FOLDER/refused.json: those whose cache the library refuses, which generate without one.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ def main(folder: Path) -> None:
         ids = torch.tensor(case["ids"])
         with torch.no_grad():
             found[f"logits-{number}"] = hf.eval()(ids, use_cache=False).logits
+            if case["cache"] is None:
+                found[f"tokens-{number}"] = ids[:1]
+                continue
             try:
                 found[f"tokens-{number}"] = greedy(hf, ids, case["cache"])
             except ValueError as error:  # the library's own, of a cache without any attention layer

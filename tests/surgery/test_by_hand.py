@@ -101,7 +101,8 @@ def test_a_family_that_computes_with_its_numbers_is_not_renumbered(
     # a library's class that computes so: its method is the family's own, and was replaced by nobody
     monkeypatch.setattr(LlamaMLP, "forward", scaled)
     monkeypatch.setattr(LlamaMLP, "layer_id", 0, raising=False)
-    monkeypatch.setattr("bathyscope.model.constants.replaced_methods", lambda _: {})
+    for file in ("comparing", "departure"):
+        monkeypatch.setattr(f"bathyscope.model.constants.{file}.replaced_methods", lambda _: {})
     hf = edited.tiny(3)
     hf.model.layers[1].mlp.layer_id = 2
     monkeypatch.setattr(in_hand, "configured", lambda _: edited.tiny(3))

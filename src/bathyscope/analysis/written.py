@@ -26,7 +26,8 @@ from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.prompts.prompts import WRITTEN
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import bootstrap_interval
 from bathyscope.statistics.sampling import Sampling
 

@@ -1,6 +1,5 @@
 """Reading a checkpoint by transformers: a folder, a name on the hub, or a GGUF file."""
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,19 +11,18 @@ import torch
 import transformers
 from huggingface_hub import snapshot_download
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from transformers.utils import cached_file
 
 from bathyscope.core.gguf_headers import quick_headers
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError
-from bathyscope.model.adapter import find_adapter
-from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.classes import class_for
 from bathyscope.model.completeness import require_complete
+from bathyscope.model.configuration import gguf_config, read_declared
 from bathyscope.model.files import ADAPTER, INDEX, indexed, require_own_base, require_whole
-from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
-from bathyscope.model.load_errors import loading_errors, needs_code, reason_of, unloadable, without_bar
+from bathyscope.model.gguf import GgufFile
+from bathyscope.model.load_errors import loading_errors, unloadable, without_bar
 from bathyscope.model.packed.folder import forget_quantisation, open_packed
 from bathyscope.model.place import folder_of, require_hub
 from bathyscope.model.placement import blocks_of, device_map, is_streamed, outline_of, straight_to
@@ -33,8 +31,6 @@ from bathyscope.model.streaming.carrying import align
 from bathyscope.model.streaming.offloaded import take_over
 from bathyscope.model.tensor_parallel import require_splittable, splitting
 
-_BLOCK_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
-_MOST_BLOCKS = 10_000
 _GENERATION = "generation_config.json"
 
 
@@ -99,7 +95,7 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
     source = name if folder is None else str(folder)
     # transformers raises whatever its parsers raise; all mean that there is no such model
     try:
-        declared = _declared(source, revision)
+        declared = read_declared(source, revision)
     except Exception as error:
         raise ModelError(unloadable(name, error)) from error
     if folder is not None:
@@ -197,7 +193,7 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
             f"{name} is a GGUF file, and GGUF files cannot be streamed: their weights are unpacked in memory. Load it "
             "with placement='resident'."
         )
-    config = _gguf_config(name, file)
+    config = gguf_config(name, file)
     # without this, versions of transformers that can compute with packed weights would leave them packed
     kinds: Any = getattr(transformers, "GgufConfig", None)
     unpacked = {} if kinds is None else {"quantization_config": kinds(dequantize=True)}
@@ -234,24 +230,6 @@ def forget_packing(hf: PreTrainedModel) -> None:
             delattr(hf.config, name)
 
 
-def _gguf_config(name: str, file: GgufFile) -> Any:
-    """Return the configuration that transformers makes of a GGUF file's header."""
-    try:
-        with quick_headers():
-            config = AutoConfig.from_pretrained(str(file.path.parent), gguf_file=file.path.name)
-    except Exception as error:
-        if "upported" in str(error) or isinstance(error, KeyError):
-            raise ModelError(
-                f"{name} is a GGUF file of the architecture {file.architecture!r}, which transformers "
-                f"{transformers.__version__} cannot read; give the model's safetensors checkpoint."
-            ) from error
-        raise ModelError(unloadable(name, error)) from error
-    # where a configuration was read from is no part of it
-    if "_model_name_or_path" in vars(config):
-        del config._model_name_or_path
-    return config
-
-
 def _temporary() -> TemporaryDirectory[str]:
     try:
         return TemporaryDirectory(prefix="bathyscope-")
@@ -260,58 +238,6 @@ def _temporary() -> TemporaryDirectory[str]:
             f"Streaming needs a temporary folder, and none can be made ({error.strerror or error}); set TMPDIR to one "
             "that can be written."
         ) from error
-
-
-def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
-    """Read only the configuration of a checkpoint (for estimates).
-
-    Raises:
-        ModelError: nothing there, or no configuration that can be read.
-    """
-    if is_gguf(name):
-        return _gguf_config(name, open_gguf(name))
-    # an adapter has its base's configuration
-    if (adapter := find_adapter(name, revision)) is not None:
-        return load_config(adapter.base, adapter.base_revision, trust_remote_code)
-    folder = folder_of(name, revision)
-    if folder is None:
-        require_hub(name, revision)
-    source = name if folder is None else str(folder)
-    try:
-        _declared(source, revision)
-        return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
-    except Exception as error:
-        if needs_code(error):
-            raise ModelError(unloadable(name, error)) from error
-        raise ModelError(f"{name} has no readable configuration: {reason_of(error)}") from error
-
-
-def _declared(source: str, revision: str | None) -> Mapping[str, Any]:
-    """Read the configuration as it was written.
-
-    A package that declares the family may make its type known to the library when its declaration is read.
-    """
-    try:
-        declared, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
-    # the library looks for names in whatever it has read
-    except TypeError as error:
-        raise OSError("its config.json holds a single value, and a configuration has names and values") from error
-    if not isinstance(declared, Mapping):
-        kind = type(declared).__name__
-        raise OSError(f"its config.json holds a {kind}, and a configuration has names and values")
-    _require_blocks(declared)
-    family_for(str(declared.get("model_type")))
-    return declared
-
-
-def _require_blocks(declared: Mapping[str, Any]) -> None:
-    """Refuse a number of blocks that no model has; millions of them would be built for minutes."""
-    nested = declared.get("text_config")
-    for config in (declared, *([nested] if isinstance(nested, Mapping) else [])):
-        for name in _BLOCK_COUNTS:
-            count = config.get(name)
-            if isinstance(count, int) and not 0 < count <= _MOST_BLOCKS:
-                raise OSError(f"its config.json says {name}: {count}; a model has 1 to {_MOST_BLOCKS:,} blocks")
 
 
 def _downloaded(name: str, revision: str | None) -> Path:

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.sites import submodule
-from bathyscope.model.constants import changed_values
+from bathyscope.model.constants.comparing import changed_values
 from bathyscope.model.placement import blocks_of
 from bathyscope.model.structure import ADAPTERS, hollow, shape_difference
 

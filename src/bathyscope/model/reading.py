@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.common_options import ChatForm
 from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
@@ -13,6 +13,7 @@ from bathyscope.model.model import Model
 from bathyscope.prompts.in_memory import Source, sources
 from bathyscope.prompts.padding import EdgeTokens
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import READING, reading_record
 from bathyscope.prompts.source import needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import tokenizer_hash
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from bathyscope.prompts.prompt import TokenizedPrompt
 
-READING: Final = "reading"
-"""Attribute of results that says how their prompts were read."""
 MOST_UNKNOWN: Final = 0.02
 """Share of unknown tokens up to which a text counts as read."""
 
@@ -57,9 +56,11 @@ def tokenized(
         ' time'
     """
     if isinstance(prompts, Prompts):
+        reading: Mapping[str, Any] = prompts.reading
         tokenizer, chat = _same_tokenizer(model, prompts), False
         resolved = prompts.as_given()
     else:
+        reading = reading_record(add_special_tokens, chat)
         # an iterator would be empty at the second look
         source_list = sources(prompts)
         tokenizer = model.tokenizer if needs_tokenizer(source_list) else None
@@ -89,7 +90,7 @@ def tokenized(
     if tokenizer is not None:
         _warn_of_unknown_tokens(tokenized_prompts, tokenizer, model.name)
     dataset = prompts.dataset if isinstance(prompts, Prompts) else resolved.dataset
-    return Prompts(tuple(tokenized_prompts), dataset, tokenizer)
+    return Prompts(tuple(tokenized_prompts), dataset, tokenizer, reading=reading)
 
 
 @dataclass(frozen=True)
@@ -115,11 +116,8 @@ class PromptReading:
     @property
     def record(self) -> dict[str, str]:
         """Return what a stored result says of it, to read its prompts again; empty for texts as they stand."""
-        options = {"add_special_tokens": self.add_special_tokens, "chat": self.chat}
-        if options == {"add_special_tokens": True, "chat": False}:
-            return {}
-        chat = dict(self.chat) if isinstance(self.chat, Mapping) else self.chat
-        return {READING: json.dumps({**options, "chat": chat})}
+        record = reading_record(self.add_special_tokens, self.chat)
+        return {READING: json.dumps(record)} if record else {}
 
     def read(self, model: Model, prompts: Source | Prompts, *, seed: int = 0) -> Prompts:
         """Return prompts as token ids of a model (see ``tokenized``)."""

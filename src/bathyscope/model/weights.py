@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
-from bathyscope.model.constants import looked_at
+from bathyscope.model.constants.departure import looked_at
 from bathyscope.model.marks import Mark, marks_of
 from bathyscope.model.ranks import of_all
 from bathyscope.model.shards import is_shard, is_split, locals_of, whole_chunks

@@ -11,9 +11,10 @@ from bathyscope.core.result import PageResult
 from bathyscope.errors import OptionError
 from bathyscope.runs.by_place import ByPlace, by_place
 from bathyscope.runs.folder import is_course
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.selecting import Some
-from bathyscope.surgery.plan.plan import is_plan, open_plan
+from bathyscope.surgery.plan.opening import is_plan, open_plan
 from bathyscope.surgery.repairing.repaired import is_repaired, open_repaired
 from bathyscope.surveying.training.steps import open_course
 

@@ -10,7 +10,7 @@ from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.hub import HUB
-from bathyscope.runs.run import open_run
+from bathyscope.runs.opening import open_run
 
 _LENSES: Final = (".safetensors", ".pt")
 _ADDRESS: Final = re.compile("[a-z][a-z0-9+.-]*://")
@@ -58,7 +58,7 @@ def open_result(path: str | Path, *, partial: bool = False) -> Any:
 
 def _open_folder(path: str | Path, partial: bool) -> Any:
     from bathyscope.runs.folder import is_course
-    from bathyscope.surgery.plan.plan import is_plan, open_plan
+    from bathyscope.surgery.plan.opening import is_plan, open_plan
     from bathyscope.surgery.repairing.repaired import is_repaired, open_repaired
 
     if is_plan(path):

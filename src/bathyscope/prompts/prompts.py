@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -49,6 +49,7 @@ class Prompts(Sequence[TokenizedPrompt]):
         dataset: where they came from, such as ``gsm8k:10``.
         tokenizer: what made the ids of text; None where all prompts were given as ids, or come from a run.
         record: what a run stores of them; None for prompts that come from no run.
+        reading: the options by which their texts were read; empty = as they stand, with special tokens.
 
     Example:
         >>> run.prompts.lengths == [len(prompt) for prompt in run.prompts]
@@ -61,6 +62,7 @@ class Prompts(Sequence[TokenizedPrompt]):
     dataset: str
     tokenizer: PreTrainedTokenizerBase | None = field(default=None, compare=False)
     record: PromptRecord | None = field(default=None, compare=False)
+    reading: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.items)

@@ -22,12 +22,16 @@ from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, small_
 from bathyscope.statistics.kept_depth import interval_by_shares, kept_from, kept_reading
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import Sampling, cluster_weights
+from bathyscope.statistics.uncertainty import agree
 
 QUANTILES: Final = {"half": 0.5, "tokens_90": 0.9}
 """Reading → the share of tokens that it is of."""
 KEPT: Final = "top1_kept"
 _FEW: Final = 8
-"""Prompts, or clusters, below which resamples of them are too alike to show how uncertain a quantile of tokens is."""
+"""Prompts, or clusters, below which resamples of them are too alike to show how uncertain a quantile of tokens is.
+
+Of more prompts they are where all prompts read the same.
+"""
 AGREEMENT: Final = "top1_agreement"
 
 
@@ -217,7 +221,7 @@ def _interval_of_mean(readings: Sequence[Reading], sampling: Sampling) -> Interv
     estimate = float(np.mean([reading.estimate() for reading in usable]))
     resampled = np.mean([reading.estimate(counts) for reading in usable], axis=0)
     interval = bootstrap_interval(estimate, resampled, weights, level=sampling.level, limits=usable[0].limits)
-    if weights.size >= _FEW:
+    if weights.size >= _FEW and not agree(resampled):
         return interval
     low, high = np.mean([interval_by_shares(reading, sampling.level) for reading in usable], axis=0)
     return Interval(min(interval.low, float(low)), max(interval.high, float(high)))

@@ -28,7 +28,7 @@ from bathyscope.measures.curves import one_norm
 from bathyscope.statistics.bootstrap import Interval, mean_interval, mean_variance
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.statistics.uncertainty import Agreed, Uncertainty
+from bathyscope.statistics.uncertainty import Agreed, Uncertainty, agree, interval_of_agreed
 
 Datasets = Mapping[str, xr.Dataset]
 
@@ -217,13 +217,12 @@ class DepthReading:
 
     @cached_property
     def interval(self) -> Interval:
-        """Both ends, NaN with fewer than two prompts or clusters."""
-        has_value = ~np.isnan(self.by_prompt)
-        return mean_interval(
-            self.by_prompt[has_value],
-            self.sampling.take(has_value),
-            limits=(0.0, float(self.n_blocks)),
-        )
+        """Both ends, as wide as their number leaves open where all prompts agree; NaN with fewer than two of them."""
+        has_value, limits = ~np.isnan(self.by_prompt), (0.0, float(self.n_blocks))
+        values = self.by_prompt[has_value]
+        if self.units > 1 and agree(values):
+            return interval_of_agreed(self.value, self.units, LEVEL, limits)
+        return mean_interval(values, self.sampling.take(has_value), limits=limits)
 
     @property
     def low(self) -> float:

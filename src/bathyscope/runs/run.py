@@ -1,60 +1,38 @@
-"""A run as its reader sees it: one labelled dataset a measure, and where it all came from."""
+"""A run as its reader sees it: what it holds, what that means, and how it looks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
 import xarray as xr
 
 from bathyscope.core.above import from_above
 from bathyscope.core.calls import checked
-from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import shown
-from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
-from bathyscope.prompts.parts import with_copies
-from bathyscope.prompts.prompts import Prompts
-from bathyscope.runs.card import caption
+from bathyscope.errors import OptionError, StoreError, warn
+from bathyscope.runs.contents import RunContents, tree_of
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
 from bathyscope.runs.depth_table import depth_table
-from bathyscope.runs.folder import Folder, folder_path, reason, require_own_folder, verified
-from bathyscope.runs.hub import HUB, listing, pulled, push_folder
-from bathyscope.runs.loops import label_steps
-from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
-from bathyscope.runs.merge import PROMPT, merge
-from bathyscope.runs.paired import (
-    contradiction,
-    is_of_its_shape,
-    paired_controls,
-    read_other_prompts,
-    unlike_options,
-)
-from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
-from bathyscope.runs.publishing import write_without_places
+from bathyscope.runs.folder import folder_path
+from bathyscope.runs.hub import listing, push_folder
+from bathyscope.runs.paired import paired_controls
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
-from bathyscope.runs.shards import encode, read_shard
-from bathyscope.runs.table import list_variables, tidy
+from bathyscope.runs.stored_run import read_run, without_places, write_run
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
-    from numpy.typing import NDArray
 
     from bathyscope.runs.verdict import Verdict
 
-CONTROLS = "controls"
-_OWN = "the controls of a run are folders of its own"
-"""The folder of a run in which its controls lie, each a run of its own."""
-
 
 @dataclass(frozen=True, repr=False)
-class Run:
+class Run(RunContents):
     """The results of one model on one prompt set.
 
     Args:
@@ -100,14 +78,6 @@ class Run:
         'copy'
     """
 
-    tree: xr.DataTree
-    manifest: dict[str, Any]
-    path: Path | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    controls: Mapping[str, Run] = field(default_factory=dict)
-    cut: tuple[str, ...] = ()
-    in_memory: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
-
     @property
     def stopped(self) -> str:
         """Why a survey with ``until=`` ended, and whether it reached what was asked; empty for others and for parts."""
@@ -118,129 +88,6 @@ class Run:
         # its intervals are of all prompts and all blocks, and a part has others
         stored = None if self.cut else (self.manifest["record"].get("notes") or {}).get("until")
         return stored if isinstance(stored, Mapping) else None
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Names of the datasets that are there."""
-        return tuple(str(name) for name in self.tree.children)
-
-    @property
-    def identity(self) -> Identity:
-        """The configuration: model and hashes, prompts, measures with all their options, precision, seed."""
-        return Identity.from_mapping(self.manifest["identity"])
-
-    @cached_property
-    def prompts(self) -> Prompts:
-        """What was measured: token ids, texts, answers, labels and their hash, in the order of ``prompt``.
-
-        A run written before prompts were kept tells their names, lengths and labels; its token ids and texts are a
-        StoreError.
-
-        Raises:
-            StoreError: the file of prompts cannot be read.
-        """
-        datasets = [self._stored(name) for name in self.measures]
-        if PROMPTS not in self.files:
-            return remembered_prompts(datasets, self.identity)
-        # A part of a run, or one that is not finished, has results of fewer prompts than its file.
-        stored = decode_prompts(self.files[PROMPTS], self.identity)
-        coordinates = (dataset["prompt_id"] for dataset in datasets if "prompt_id" in dataset.coords)
-        names = next(coordinates, None)
-        if names is not None and names.dims != (PROMPT,):
-            raise StoreError(
-                f"The results of a run of {self.identity.model} have a prompt_id that is not one for each prompt. Its "
-                "files are damaged: restore them from a copy, or survey again."
-            )
-        measured = None if names is None else set(names.values.tolist())
-        if measured is None or len(measured) == len(stored):
-            return stored
-        return stored.some([number for number, name in enumerate(stored.names) if name in measured])
-
-    @property
-    def copies(self) -> int:
-        """How many prompts have the tokens of an earlier one; 0 where tokens are not kept."""
-        return len(self._copy_of) - len(set(self._copy_of.values()))
-
-    def clusters(self, label: str | None = None) -> NDArray[np.intp] | None:
-        """The number of each prompt's cluster, [prompts], as intervals draw them; None = each prompt for itself.
-
-        Args:
-            label: prompts of one value are of one cluster, as copies always are.
-
-        Raises:
-            OptionError: no such label; a label that makes no clusters.
-            StoreError: the file of prompts, which has the labels, cannot be read.
-        """
-        if label is not None:
-            return self.prompts.clusters(label)
-        return np.array(list(self._copy_of.values()), dtype=np.intp) if self._copy_of else None
-
-    @cached_property
-    def _copy_of(self) -> dict[str, int]:
-        if PROMPTS not in self.files:
-            return {}
-        try:
-            return self.prompts.copy_of
-        except StoreError:  # results may be read where the file of prompts is damaged
-            return {}
-
-    @property
-    def n_blocks(self) -> int:
-        """L of the model: how many blocks run, a shared one as often as it runs.
-
-        Raises:
-            StoreError: an earlier bathyscope wrote the run, and none of its measures tells.
-        """
-        if self.identity.n_blocks is not None:
-            return self.identity.n_blocks
-        extents = (("block", 0), ("boundary", 1))
-        sizes = [self[name].sizes for name in self.measures]
-        # Blocks may have been left out of one measure: the largest extent is that of the whole model.
-        block_counts = [extent_of[dim] - beyond for extent_of in sizes for dim, beyond in extents if dim in extent_of]
-        if not block_counts:
-            raise StoreError(
-                f"An earlier bathyscope wrote this run, and its measures ({', '.join(self.measures) or 'none'}) do not "
-                "tell how many blocks the model has. Survey again with residual or lens among them."
-            )
-        return max(block_counts)
-
-    def __contains__(self, measure: object) -> bool:
-        """Whether the run has a measure."""
-        return measure in self.measures
-
-    def __iter__(self) -> Iterator[str]:
-        """The names of the measures."""
-        return iter(self.measures)
-
-    def __getitem__(self, measure: str) -> xr.Dataset:
-        """Dataset of one measure.
-
-        Raises:
-            OptionError: the run has no such measure.
-        """
-        if measure not in self.measures:
-            what = f"part of a run (selected by {', '.join(self.cut)})" if self.cut else "run"
-            raise OptionError(
-                f"This {what} has no measure {measure!r}; it has {', '.join(self.measures)}."
-                f"{did_you_mean(str(measure), self.measures)}"
-            )
-        dataset = with_copies(self._stored(measure), self._copy_of)
-        return dataset if self.cycle is None else label_steps(dataset, self.cycle)
-
-    def _stored(self, measure: str) -> xr.Dataset:
-        return self.tree.children[measure].to_dataset(inherit=False)
-
-    @cached_property
-    def cycle(self) -> Cycle | None:
-        """Which loop and block each step is, of a model that runs blocks several times; None for others."""
-        blocks = self.manifest.get("identity", {}).get("loops")
-        return None if blocks is None else cycle_of(tuple(blocks))
-
-    @property
-    def stored(self) -> tuple[int, ...] | None:
-        """The boundaries of the stored states that were measured in the place of a model; None where one was run."""
-        states = self.manifest.get("identity", {}).get("states")
-        return None if states is None else tuple(states["boundaries"])
 
     def save(self, path: str | Path) -> Run:
         """The run in a folder, as if it had been surveyed with ``out=path``: a run in memory is kept, another copied.
@@ -262,39 +109,8 @@ class Run:
                 f"This is a part of a run (selected by {', '.join(self.cut)}), and only whole runs are saved "
                 "or pushed; keep a part by to_dataframe() or as its datasets."
             )
-        manifest = Manifest.from_tree(self.manifest, "the run's manifest")
-        if manifest.record.finished is None:
-            raise StoreError("Only finished runs are saved: finish it first, by the survey that began it.")
-        with Folder(folder, RUN) as target:
-            if target.manifest() is not None:
-                raise StoreError(f"There is a run in {str(folder)!r} already; save into another folder.")
-            try:
-                target.save(self._written(target, manifest).to_dict())
-            except OSError as error:
-                raise StoreError(
-                    f"Saving the run to {str(folder)!r} failed: {reason(error)}. Free some space (or make the folder "
-                    "writable), delete that folder, and save again."
-                ) from error
-        for label, control in self.controls.items():
-            control.save(folder / CONTROLS / label)
-        return open_run(folder)
-
-    def _written(self, folder: Folder, manifest: Manifest) -> Manifest:
-        """The manifest of the run whose files it writes: copies of its own, or what it holds in memory."""
-        if self.path is not None:
-            record = manifest.record
-            derived = [] if record.derived is None else [record.derived]
-            for entry in (*record.shards.values(), *record.files.values(), *derived):
-                folder.write(entry.file, verified(self.path, entry.file, entry.sha256))
-            return manifest
-        for index, datasets in self.in_memory.items():
-            content = encode(datasets, manifest.identity.marks(index))
-            manifest = manifest.with_part(index, folder.write(part_file(index), content))
-        entries = {}
-        for name, content in self.files.items():
-            file = PROMPTS_FILE if name == PROMPTS else name
-            entries[name] = FileEntry(file, folder.write(file, content))
-        return manifest.with_record(files=entries)
+        write_run(self, folder)
+        return read_run(type(self), folder)
 
     @checked
     def push(self, to: str, *, private: bool = True, keep_paths: bool = False, dry_run: bool = False) -> str:
@@ -308,7 +124,7 @@ class Run:
             folder = Path(temporary) / "run"
             self.save(folder)
             if not keep_paths:
-                folder = _without_places(folder, Path(temporary) / "published")
+                folder = without_places(folder, Path(temporary) / "published")
             if dry_run:
                 return listing(folder, to)
             return push_folder(folder, to, private)
@@ -352,25 +168,9 @@ class Run:
         )
 
     @property
-    def data(self) -> xr.DataTree:
-        """The numbers: a labelled dataset for every measure."""
-        return self.tree
-
-    @property
     def text(self) -> str:
         """The verdict; of a run without one, what it is of."""
         return self.headline() or self.caption()
-
-    def to_dataframe(self, measure: str | None = None) -> pd.DataFrame:
-        """Return one measure as a table, one row an index combination (see :func:`bathyscope.runs.table.tidy`).
-
-        Args:
-            measure: which one; None = what the run holds, a row for every variable of every measure.
-
-        Raises:
-            OptionError: the run has no such measure.
-        """
-        return list_variables({name: self[name] for name in self}) if measure is None else tidy(self[measure])
 
     def record(self) -> dict[str, Any]:
         """Return the run for programs: where it is, what it is of, what it holds, its verdict and depths, if any."""
@@ -386,11 +186,6 @@ class Run:
             "measures": {name: list(map(str, self[name].data_vars)) for name in self.measures},
             "effective_depth": effective_depth_rows(self) if MEASURE in self.measures else None,
         }
-
-    @property
-    def judged(self) -> bool:
-        """Whether there is a verdict: a lens with the depths of tokens, which early versions did not keep."""
-        return "blocks" not in self.cut and "lens" in self and "prediction_depth" in self["lens"]
 
     @property
     def verdict(self) -> Verdict:
@@ -460,23 +255,6 @@ class Run:
         """The verdict's text; empty where the run has no lens to judge by, or not all blocks."""
         return self.verdict.text if self.judged else ""
 
-    def caption(self, noise: bool = True) -> str:
-        """Return a sentence for figures and tables: model, data, prompts and tokens, precision, noise floor.
-
-        Args:
-            noise: also write the noise floor of each measure, which the heading of a picture has no room for.
-        """
-        return caption(self.identity, {name: self[name] for name in self}, self.noise_holds, noise)
-
-    @property
-    def noise_holds(self) -> bool:
-        """Say whether effects beyond the noise floor are more than rounding.
-
-        Below float32 they may be rounding: a changed row rounds differently, while the control row equals the plain
-        forward and rounds as it does.
-        """
-        return self.identity.dtype in ("float32", "float64")
-
     def explore(
         self, *others: Run, names: Sequence[str] | None = None, text: bool = True, cluster: str | None = None
     ) -> AnyWidget:
@@ -539,29 +317,6 @@ class Run:
         """
         return self.plot("profile") if any(name in self for name in ("lens", "skip", "drop")) else None
 
-    def keys(self) -> tuple[str, ...]:
-        """Return the names of the measures, so that a run is read as a dictionary is.
-
-        Example:
-            >>> run.keys()[:2]
-            ('residual', 'lens')
-        """
-        return self.measures
-
-    def _ipython_key_completions_(self) -> list[str]:
-        return list(self.measures)
-
-    def __getattr__(self, name: str) -> xr.Dataset:
-        """Return the dataset of a measure that no attribute of the class hides: ``run.skip`` is ``run["skip"]``."""
-        # Copying and notebooks look attributes up before the fields are set, where a look-up would never end.
-        tree = self.__dict__.get("tree")
-        if tree is not None and not name.startswith("_") and name in tree.children:
-            return self[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self.measures})
-
     def __repr__(self) -> str:
         headline = f"{self.headline()} " if self.headline() else ""
         return shown(f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>")
@@ -569,141 +324,3 @@ class Run:
     def _repr_html_(self) -> str:
         html: str = from_above("card")(self, self._place)
         return html
-
-    @property
-    def _place(self) -> str:
-        return "in memory" if self.path is None else str(self.path)
-
-
-def open_run(path: str | Path, *, partial: bool = False) -> Run:
-    """Read a run from its folder; every file's checksum is verified.
-
-    Args:
-        path: the folder that a survey wrote, or ``hf://datasets/owner/name`` (``@revision``), what ``push`` wrote.
-        partial: accept an unfinished run: the prompts whose shards are there, without run-level results.
-
-    Raises:
-        OptionError: ``path`` is no path.
-        StoreError: no run; a file altered or cut short; unfinished and not ``partial``; nothing there yet.
-
-    Example:
-        >>> bathyscope.open("runs/model").n_blocks
-        4
-    """
-    folder = pulled(path) if isinstance(path, str) and path.startswith(HUB) else folder_path(path)
-    run = replace(_open_alone(folder, partial), controls=controls_in(folder, partial=partial))
-    for label, control in run.controls.items():
-        if not is_of_its_shape(run, label):
-            warn(
-                f"The control {label} in {str(folder)!r} is of another model ({control.caption()}), and nothing is "
-                "compared with it."
-            )
-        elif actual := contradiction(run, label):
-            warn(
-                f"The control {label} in {str(folder)!r} is {actual}, whatever its folder is called, and nothing is "
-                "compared with it."
-            )
-        elif unlike := unlike_options(run, label):
-            warn(
-                f"The control {label} in {str(folder)!r} was measured with other options than the run "
-                f"({', '.join(unlike)}), and nothing is compared with it."
-            )
-        elif read_other_prompts(run, label):
-            warn(f"The control {label} in {str(folder)!r} read other prompts, and nothing is compared with it.")
-    return run
-
-
-def _open_alone(folder: Path, partial: bool) -> Run:
-    """Read a run without its controls."""
-    manifest = load_manifest(folder)
-    identity, record = manifest.identity, manifest.record
-    present = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}
-    complete = record.finished is not None and len(present) == len(identity.plan)
-    if not complete and (not partial or not present):
-        raise StoreError(manifest.unfinished(folder, len(present)))
-    datasets = merge([read_shard(folder, e.file, e.sha256, identity.marks(i)) for i, e in present.items()])
-    if complete and record.derived is not None:
-        # a run-level dataset takes the place of its namesake
-        datasets |= read_shard(folder, record.derived.file, record.derived.sha256, identity.marks(None))
-    files = {name: verified(folder, entry.file, entry.sha256) for name, entry in record.files.items()}
-    return Run(tree_of(datasets), manifest.to_dict(), folder, files)
-
-
-def controls_in(folder: Path, *, partial: bool = False, besides: Collection[str] = ()) -> dict[str, Run]:
-    """The controls that lie in a run's folder, by name; an unfinished one is left out with a warning.
-
-    Args:
-        partial: as for ``open_run``: also what there is of unfinished ones.
-        besides: names of controls that are not read.
-
-    Raises:
-        StoreError: a file altered or cut short, or a link in place of a control.
-    """
-    controls: dict[str, Run] = {}
-    for path in control_folders(folder):
-        if path.name in besides or not (path / RUN.manifest).exists():
-            continue
-        if partial or load_manifest(path).record.finished is not None:
-            # a control has none of its own
-            controls[path.name] = _open_alone(path, partial)
-        else:
-            warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
-    return controls
-
-
-def control_folders(folder: Path) -> list[Path]:
-    """List what lies among the controls of a run, by name; nothing where it has none.
-
-    Raises:
-        StoreError: a link in place of a control, or of the folder that holds them.
-    """
-    room = folder / CONTROLS
-    # a link is refused before anything behind it is looked at
-    require_own_folder(room, _OWN)
-    paths = sorted(room.glob("*"))
-    for path in paths:
-        require_own_folder(path, _OWN)
-    return paths
-
-
-def _without_places(folder: Path, target: Path) -> Path:
-    """Copy a run and its controls without the places of their files; gives the copy."""
-    write_without_places(folder, load_manifest(folder), target)
-    for control in (path for path in control_folders(folder) if path.is_dir()):
-        write_without_places(control, load_manifest(control), target / CONTROLS / control.name)
-    return target
-
-
-def tree_of(datasets: Mapping[str, xr.Dataset]) -> xr.DataTree:
-    """The datasets of a run as its children, by their names."""
-    return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in datasets.items()})
-
-
-@checked
-def push(
-    run: Run | str | Path, to: str, *, private: bool = True, keep_paths: bool = False, dry_run: bool = False
-) -> str:
-    """Publishes a run as a data set on the Hugging Face hub, texts of its prompts included where it keeps them.
-
-    Args:
-        run: a run, or its folder.
-        to: ``owner/name`` of the data set; made where it is not there yet.
-        private: whether only its owner can read it.
-        keep_paths: publish absolute paths too, such as those of a local model and of files of prompts; else their last
-            names alone.
-        dry_run: list what would be published, and publish nothing.
-
-    Returns:
-        The address that ``bathyscope.open`` takes, ``hf://datasets/owner/name``; of a dry run the list.
-
-    Raises:
-        OptionError: ``to`` is no name.
-        StoreError: the run is not finished or altered; there is a run already; no token, no network, no such owner.
-
-    Example:
-        >>> bathyscope.push("runs/model", "user/name")  # doctest: +SKIP
-        'hf://datasets/user/name'
-    """
-    return (run if isinstance(run, Run) else open_run(run)).push(
-        to, private=private, keep_paths=keep_paths, dry_run=dry_run
-    )

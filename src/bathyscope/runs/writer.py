@@ -13,11 +13,12 @@ import xarray as xr
 from bathyscope.core.interrupts import uninterrupted
 from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.runs.canonical import canonical
+from bathyscope.runs.contents import tree_of
 from bathyscope.runs.difference import listed, require_same, version_difference
 from bathyscope.runs.folder import Folder, folder_path, plain_name, reason, verified
 from bathyscope.runs.manifest import RANKS, RUN, FileEntry, Identity, Manifest, Record, load_manifest, now, part_file
 from bathyscope.runs.merge import merge, require_by_prompt
-from bathyscope.runs.run import Run, tree_of
+from bathyscope.runs.run import Run
 from bathyscope.runs.shards import encode, read_shard
 
 

@@ -27,9 +27,7 @@ from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import BIAS_FACTOR, SmallSample, bias_of, small_sample
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights, resample_counts
-from bathyscope.statistics.uncertainty import Agreed, Uncertainty
-
-_ROUNDING = 1e-12
+from bathyscope.statistics.uncertainty import Agreed, Uncertainty, agree
 
 
 class Term(NamedTuple):
@@ -259,9 +257,7 @@ class _Part:
         existing = self.resampled_sums[~np.isnan(self.resampled_sums)]
         if existing.size < 2:
             return math.nan
-        # resamples that agree but for rounding show no spread
-        agree = np.ptp(existing) <= _ROUNDING * np.abs(existing).max()
-        return 0.0 if agree else float(existing.var(ddof=1)) / self.correction.shrinkage
+        return 0.0 if agree(existing) else float(existing.var(ddof=1)) / self.correction.shrinkage
 
     @property
     def agreed(self) -> Agreed:

@@ -11,12 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import numpy as np
 from scipy import optimize, stats
 
+from bathyscope.core.arrays import FloatArray
 from bathyscope.statistics.bootstrap import Interval, extended
 
 _LEAST: Final = 1e-9
 """The smallest tail that is looked for."""
+_ROUNDING: Final = 1e-12
+
+
+def agree(values: FloatArray) -> bool:
+    """Return whether values are equal but for rounding, and so show no spread."""
+    return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
 
 
 class Agreed(NamedTuple):
@@ -33,6 +41,19 @@ class Agreed(NamedTuple):
 def share_unseen(units: float, tail: float) -> float:
     """Return the largest share of others among all prompts, where none is seen among ``units``, with one ``tail``."""
     return 1 - tail ** (1 / units)
+
+
+def interval_of_agreed(value: float, units: float, level: float, limits: tuple[float, float]) -> Interval:
+    """Return the interval of what ``units`` prompts, or clusters, all read alike; NaN for a value without limits.
+
+    Example:
+        >>> from bathyscope.statistics.uncertainty import interval_of_agreed
+        >>> low, high = interval_of_agreed(5.0, 10, 0.95, (0.0, 6.0))
+        >>> round(low, 2), round(high, 2)
+        (3.46, 5.31)
+    """
+    agreed = Agreed(units, value - limits[0], limits[1] - value)
+    return Uncertainty(value, error=0.0, freedom=1.0, agreed=[agreed]).interval(level, limits)
 
 
 @dataclass(frozen=True)

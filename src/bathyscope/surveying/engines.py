@@ -23,8 +23,10 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path, refuse_foreign
 from bathyscope.runs.manifest import RUN, Identity, load_manifest
+from bathyscope.runs.opening import controls_in
 from bathyscope.runs.parts import Part
-from bathyscope.runs.run import CONTROLS, Run, control_folders, controls_in
+from bathyscope.runs.run import Run
+from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import with_note
 from bathyscope.schedule import Schedule, require_form
 from bathyscope.surgery.order.model_of_plan import loaded_for

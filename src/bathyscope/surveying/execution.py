@@ -12,9 +12,10 @@ from bathyscope.model.ranks import is_first, of_first, require_same, size
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import prompts_hash
 from bathyscope.runs.growth import Growth
+from bathyscope.runs.opening import open_run
 from bathyscope.runs.parts import Part
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.shards import Datasets
 from bathyscope.runs.writer import RunWriter
 from bathyscope.surveying.assembly import NOISE, noise_floor, with_summary

@@ -14,6 +14,7 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model
 from bathyscope.model.identity import identity_of
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import READING, without_texts
 from bathyscope.prompts.spec import SourceSpec
 from bathyscope.runs.difference import withheld
 from bathyscope.runs.manifest import RANKS
@@ -85,6 +86,7 @@ class SurveyPlan:
             # how a mixture's experts are multiplied, which the checks at load have seen
             "experts": getattr(self.model.hf.config, "_experts_implementation", None),
             CONTROL: self.control,
+            **({READING: self._reading} if self.prompts.reading else {}),
             "memory": self.memory,
             "call_tokens": self.call_tokens,
             **({RANKS: [self.model.ranks]} if self.model.ranks > 1 else {}),
@@ -92,6 +94,10 @@ class SurveyPlan:
             # what loading warned of, which nobody who opens the run later has seen
             "warnings": list(self.model.warnings),
         }
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        return dict(self.prompts.reading) if self.facts.keeps_text else without_texts(self.prompts.reading)
 
     def identity(self) -> dict[str, Any]:
         """Return the configuration that a resumed run must share."""

@@ -34,6 +34,25 @@ def other(*, later: float = 0.0, costlier: int | None = None, **changes: object)
     return Run(run.tree, manifest)
 
 
+@pytest.mark.parametrize("later", [0.3, 0.0])
+@pytest.mark.parametrize(
+    ("level", "named"), [(0.5, " by intervals of 50%"), (0.95, ""), (0.999, " by intervals of 99.9%")]
+)
+def test_a_headline_names_a_level_that_is_not_the_usual_one(later: float, level: float, named: str) -> None:
+    """Of 50 % intervals every second one leaves out 0 by chance, which a headline that does not say so hides."""
+    text = bathyscope.compare([RUN, other(later=later)], resamples=200, seed=1, level=level).text
+    assert ("Half of the tokens keep" in text) == (later > 0)
+    headline = text.partition(". ")[0] if later else text.partition(" (half")[0]
+    assert headline.partition(" by intervals of ")[1:] == (" by intervals of " if named else "", named[17:])
+
+
+def test_prompts_that_two_samples_share_are_said_to_count_twice() -> None:
+    result = bathyscope.compare([RUN, other(later=0.3)], resamples=200, seed=1, paired=False)
+    assert "12 prompts are in both model-12 and other and counted once for each" in " ".join(result.notes)
+    alone = bathyscope.compare([RUN, other(later=0.3)], resamples=200, seed=1)
+    assert "counted once for each" not in " ".join(alone.notes)
+
+
 def test_readings_are_those_of_the_verdict_paired_by_prompt() -> None:
     changed = other(later=0.3)
     result = bathyscope.compare([RUN, changed], resamples=200, seed=1)

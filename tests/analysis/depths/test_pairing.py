@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -153,6 +154,19 @@ def test_texts_of_two_tokenizers_are_compared() -> None:
     found = match(*sides_of([with_texts(same[0], "tt", "own/one"), other]), None)
     assert not found.first.size
     assert found.note.startswith("one and two name the same data, but the text of prompt '1' differs; they are comp")
+
+
+def test_two_readings_of_one_source_are_named() -> None:
+    """A chat template around one of two equal sources is why their prompts differ, so it is said."""
+    plain, chat = with_texts(["a b", "e f"], "tt", "own/one"), with_texts(["<a b>", "<e f>"], "uuu", "own/two")
+    reading = {"add_special_tokens": False, "chat": {"thinking": True}}
+    chat.__dict__["prompts"] = replace(chat.prompts, reading=reading)
+    found = match(*sides_of([plain, chat]), None)
+    assert not found.first.size
+    ways = "(one as it stands, two --chat.thinking true --no-add-special-tokens)"
+    assert f"the text of prompt '0' differs, since it was read in two ways {ways}; they are" in found.note
+    plain.__dict__["prompts"] = replace(plain.prompts, reading=reading)
+    assert "two ways" not in match(*sides_of([plain, chat]), None).note
 
 
 def test_a_text_that_ends_like_another_is_another_text() -> None:

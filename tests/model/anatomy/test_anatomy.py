@@ -10,7 +10,7 @@ from support import naive, waves, zoo
 
 from bathyscope.errors import ModelError
 from bathyscope.model import load
-from bathyscope.model.anatomy.anatomy import resolve
+from bathyscope.model.anatomy.resolving import resolve
 
 
 def test_sizes() -> None:

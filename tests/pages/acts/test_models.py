@@ -18,7 +18,8 @@ from bathyscope.pages.acts.models import tell_apart
 from bathyscope.pages.head.answer import plan_for
 from bathyscope.runs.run import Run
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.plan.plan import Plan, result
+from bathyscope.surgery.plan.arrays import result
+from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.repairing.repaired import Provenance, Repaired, Rung
 
 SAME = {"model": "example/model-12", "weight_hash": "ab" * 32, "config_hash": "cd" * 32, "precision": "float32"}

@@ -27,7 +27,8 @@ from bathyscope.pages.acts.plan_head import (
 )
 from bathyscope.pages.acts.sections import act_section
 from bathyscope.pages.figures.arguments import split_acts
-from bathyscope.surgery.plan.plan import Plan, result
+from bathyscope.surgery.plan.arrays import result
+from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.scheduled.speed import Speeds
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -24,7 +24,8 @@ from bathyscope.model.identity import ModelIdentity
 from bathyscope.pages.acts.sections import act_section
 from bathyscope.pages.figures.results import DRAWINGS, draw_result
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.plan.plan import Plan, result
+from bathyscope.surgery.plan.arrays import result
+from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.repairing.repaired import Provenance, Repaired, Rung
 
 PROMPTS = {"name": "mine.jsonl", "prompts": 3, "tokens": 30}

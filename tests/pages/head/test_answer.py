@@ -12,7 +12,8 @@ from support.synthetic import replaced, synthetic_run, without
 
 from bathyscope.pages.head.answer import answer, plan_for
 from bathyscope.runs.run import Run
-from bathyscope.surgery.plan.plan import Plan, result
+from bathyscope.surgery.plan.arrays import result
+from bathyscope.surgery.plan.plan import Plan
 
 
 def costing(costs: list[float], spread: float = 0.0, prompts: int = 6) -> Run:

@@ -19,7 +19,8 @@ from bathyscope.pages.papers import figures as module
 from bathyscope.pages.papers.cells import Outcome
 from bathyscope.pages.papers.models import NamedModel
 from bathyscope.pages.papers.verbs import WorkCell
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.reproduction import Figure, Work
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 

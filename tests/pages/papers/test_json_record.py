@@ -18,7 +18,7 @@ from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.pages.papers.json_record import read_record, score, write_record
 from bathyscope.pages.papers.reproduce import Reproduced, Target
-from bathyscope.runs.run import open_run
+from bathyscope.runs.opening import open_run
 from bathyscope.surveying.papers.predictions import PREDICTIONS, QUANTITIES, numbers
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 import bathyscope
 from bathyscope import ModelError
 from bathyscope.model.classes import loads_by_itself
-from bathyscope.model.constants import changed_tables, rounded_tables
+from bathyscope.model.constants.tables import changed_tables, rounded_tables
 from bathyscope.model.tables import tables_of
 
 QUICK = zoo.FEWER | {"gemma3", "gptj", "llama_longrope"}

@@ -26,7 +26,8 @@ from bathyscope.runs import folder as folder_module
 from bathyscope.surgery.benchmarks.result import Evaluation
 from bathyscope.surgery.choosing.repeats import RepeatScan
 from bathyscope.surgery.exits.result import ExitAdvice
-from bathyscope.surgery.plan.plan import Plan, open_plan
+from bathyscope.surgery.plan.opening import open_plan
+from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.repairing.repaired import Repaired
 from bathyscope.surgery.scheduled.timing import measure_speeds
 from bathyscope.surgery.trial import ledger as ledger_module
@@ -475,6 +476,19 @@ def test_a_share_of_no_block_is_refused_with_one_that_is_some(share: float, unit
 def test_an_unknown_task_is_refused_before_a_model_is_loaded() -> None:
     with pytest.raises(OptionError, match=r"lm-evaluation-harness has no task 'arc_easi'\. Did you mean 'arc_easy'\?"):
         bathyscope.prune("no/such/model", CALIBRATION, TEST, drop=1, evaluate=["arc_easi"])
+
+
+@pytest.mark.parametrize("draws", [1, 4, 16])
+def test_random_subsets_are_counted_once_each(draws: int) -> None:
+    """Of three blocks there are three subsets of one, however many are drawn."""
+    small = bathyscope.load(LlamaForCausalLM(replace_blocks(zoo.build("llama").config, 3)))
+    plan = bathyscope.prune(small, CALIBRATION[:2], TEST[:2], drop=1, random=draws, progress=False)
+    text = str(plan.data["subset"].sel(candidate="random").item())
+    rng = np.random.default_rng([int(plan.data.attrs["seed"]), 1])
+    different = len({int(rng.choice(3, 1, replace=False)[0]) for _ in range(draws)})
+    expected = f"{different} subset{'s' if different > 1 else ''}"
+    assert text == (expected if different == draws else f"{expected} in {draws} draws")
+    assert different < 16
 
 
 @pytest.mark.parametrize("calibration", [CALIBRATION[:1], CALIBRATION[:1] * 8, CALIBRATION[:4] * 3])

@@ -14,7 +14,8 @@ from support import naive
 
 import bathyscope
 from bathyscope.cli.main import main
-from bathyscope.surgery.plan.plan import Plan, open_plan
+from bathyscope.surgery.plan.opening import open_plan
+from bathyscope.surgery.plan.plan import Plan
 
 CALIBRATION = [[7, 5, 9, 33, 7, 21, 4, 4, 8], [5, 11, 2, 40, 8, 6, 3], [12, 3, 3, 9, 21, 30, 5, 17]]
 TEST = [[9, 33, 8, 21, 5, 4, 14, 2], [6, 44, 7, 35, 3, 12, 12], [31, 5, 8, 2, 19, 23, 6, 40, 1]]

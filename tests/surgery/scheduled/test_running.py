@@ -324,6 +324,20 @@ def test_state_outside_the_librarys_cache_is_refused(name: str) -> None:
     assert gap(found, naively(name, ids_of(model), Schedule.parse("swap:1", model.n_blocks))) < 1e-5
 
 
+def test_a_second_stream_is_refused_and_the_export_generates() -> None:
+    """XLNet's ``generate`` reads a stream of queries: under a schedule it would write other tokens than the export."""
+    model = waves.loaded("xlnet")
+    with torch.no_grad():
+        states = model.hf(ids_of(model), use_mems=True).mems
+    with scheduled(model, "drop:1") as hf:
+        with pytest.raises(ModelError, match=r"in mems, .*run it with use_mems=False"):
+            hf(ids_of(model), mems=states)
+        with pytest.raises(ModelError, match=r"off a second stream where target_mapping is given, as generate does"):
+            greedy(hf, ids_of(model)[:1], use_mems=False)
+        found = logits_of(hf, ids_of(model))
+    assert gap(found, naively("xlnet", ids_of(model), Schedule.parse("drop:1", model.n_blocks))) < 1e-5
+
+
 @pytest.mark.parametrize(("name", "text"), WITHOUT_CACHE.items())
 def test_going_on_from_a_cache_is_refused_where_it_changes_the_result(name: str, text: str) -> None:
     """RecurrentGemma keeps states on its modules; two others differ on a cache in the untouched model already."""

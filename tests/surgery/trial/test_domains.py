@@ -18,7 +18,8 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.strata import Strata
 from bathyscope.surgery.choosing import judging, pruning
 from bathyscope.surgery.choosing.stability import JOINT, transfer_table
-from bathyscope.surgery.plan.plan import Plan, open_plan
+from bathyscope.surgery.plan.opening import open_plan
+from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.trial.domains import Domains
 from bathyscope.surgery.trial.ledger import Ledger
 

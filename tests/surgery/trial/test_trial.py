@@ -13,7 +13,7 @@ from bathyscope.errors import OptionError, PromptError, StoreError
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.surgery.plan.plan import PRUNING
+from bathyscope.surgery.plan.opening import PRUNING
 from bathyscope.surgery.trial.trial import read_trial
 
 IDS = zoo.prompts(zoo.build("llama"), (12, 9, 12, 10, 11, 8))

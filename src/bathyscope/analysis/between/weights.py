@@ -16,7 +16,8 @@ from bathyscope.core.text import elided
 from bathyscope.model import Model, adapters_of, config_hash
 from bathyscope.model.anatomy.family import Site
 from bathyscope.model.attending import implementations_of
-from bathyscope.model.constants import departure_of, differing_constants
+from bathyscope.model.constants.comparing import differing_constants
+from bathyscope.model.constants.departure import departure_of
 from bathyscope.model.streaming.lending import lent
 from bathyscope.model.weights import configuration_difference
 from bathyscope.wavefront.adapters import acting_adapters, adapter_scalings, effective_state, is_adapted

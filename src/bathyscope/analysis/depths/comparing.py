@@ -36,7 +36,8 @@ from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.prompts.prompt import whole_number
 from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.names import run_names
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
 from bathyscope.statistics.reading import Reading

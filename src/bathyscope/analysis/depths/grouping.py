@@ -26,7 +26,8 @@ from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.of.effective_depth import DECLARATION
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, level_name, members_by_value
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.table import tidy
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.crossing import centre_of_mass
@@ -199,6 +200,11 @@ def _estimators(run: Run) -> dict[str, Estimator]:
     if "depth_score" in run.measures:
         estimator_of |= _scores(run["depth_score"])
     estimator_of = {name: estimator for name, estimator in estimator_of.items() if not np.isnan(estimator.values).all()}
+    if not estimator_of and run.stored is not None:
+        raise OptionError(
+            "This run is of stored states; depths of groups are read off residual, lens and skip together, or off "
+            "depth_score, and skip and depth_score need the blocks. Survey the model itself where it can be run."
+        )
     if not estimator_of:
         raise OptionError(
             f"This run holds {', '.join(run.measures) or 'nothing'}; depths of groups are read off residual, lens and "

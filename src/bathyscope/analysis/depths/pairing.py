@@ -17,6 +17,7 @@ from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, PromptError, StoreError, warn
 from bathyscope.prompts.in_memory import GIVEN
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import reading_flags
 from bathyscope.prompts.spec import SourceSpec, parse
 
 Indices = NDArray[np.intp]
@@ -49,7 +50,7 @@ def match(first: ComparedPrompts, second: ComparedPrompts, paired: bool | None) 
             contradicts it.
     """
     if paired is False:
-        return Match()
+        return Match(note=_pairs_taken_apart(first, second))
     other_ids = set(second.prompt_ids)
     # In the order of the first side, which one resample of the prompts then has for both.
     shared = [name for name in first.prompt_ids if name in other_ids]
@@ -66,11 +67,24 @@ def match(first: ComparedPrompts, second: ComparedPrompts, paired: bool | None) 
         if _source(first.identity.dataset) != _source(second.identity.dataset):
             return Match()
         if reason := _contradiction(first, second, shared):
+            reason = f"{reason}{_unlike_reading(first, second)}"
             return Match(note=f"{reason}; they are compared as two samples (paired=True, --paired, pairs them by id)")
     unlike = _insisted_against(first, second, shared) if paired else ""
     if unlike:
         warn(f"{capitalised(unlike)}. Leave paired=True (--paired) out to compare them as two samples.")
     return replace(pairs_by_id(first, second), note=_note(first, second, len(shared), bool(paired), unlike))
+
+
+def _pairs_taken_apart(first: ComparedPrompts, second: ComparedPrompts) -> str:
+    """Say that two samples hold the same prompts, each of which then counts twice; empty where they share none."""
+    pairs = len(match(first, second, None).first)
+    if not pairs:
+        return ""
+    prompts = "1 prompt is" if pairs == 1 else f"{pairs} prompts are"
+    return (
+        f"{prompts} in both {first.name} and {second.name} and counted once for each, as if drawn apart "
+        "(paired=False, --unpaired); leave it out to compare prompt by prompt"
+    )
 
 
 def pairs_by_id(first: ComparedPrompts, second: ComparedPrompts) -> Match:
@@ -117,6 +131,16 @@ def _listed_prompts(first: ComparedPrompts, second: ComparedPrompts) -> Match | 
     order = f"{first.name} and {second.name} list equal prompts under other ids, which are paired by their tokens"
     rest = _note(first, second, len(shared), insisted=False, unlike="")
     return Match(indices[0], indices[1], f"{order}; {rest}" if rest else order)
+
+
+def _unlike_reading(first: ComparedPrompts, second: ComparedPrompts) -> str:
+    """Say of two unlike readings of one source what each was; empty where both are alike."""
+    if first.run.prompts.reading == second.run.prompts.reading:
+        return ""
+    ways = (
+        f"{side.name} {reading_flags(side.run.prompts.reading).strip() or 'as it stands'}" for side in (first, second)
+    )
+    return f", since it was read in two ways ({', '.join(ways)})"
 
 
 def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list[str]) -> str:

@@ -16,7 +16,7 @@ from scipy import stats
 
 from bathyscope.analysis.depths.questions import DIFFERENCE
 from bathyscope.core.estimates import Estimate, write_signed
-from bathyscope.core.text import capitalised
+from bathyscope.core.text import capitalised, level_text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,6 +26,7 @@ LEADING: Final = ("prediction", "settle")
 HEADS: Final = ("half", "readable")
 """Readings that a comparison is headed by: the first that both runs have."""
 POWER: Final = 0.8
+USUAL_LEVEL: Final = 0.95
 _MOST: Final = 100_000
 
 
@@ -120,7 +121,7 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
         depths = _both_depths(comparison, number, row)
         return f"No {what} of depth can be tested: {_reason(comparison, number, row)}{depths}"
     if differs(row):
-        return _state_difference(comparison, number, row)
+        return f"{_state_difference(comparison, number, row)}{_of_level(comparison)}"
     needed = prompts_needed(comparison, number)
     rest = f"{needed} would be needed"
     if row.difference == 0:
@@ -130,7 +131,13 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
     elif needed.startswith("more"):
         rest = f"a difference of this size would need {needed}"
     of_prompts, depths = _prompts_text(comparison, number), _both_depths(comparison, number, row)
-    return f"No {what} of depth is proved on {of_prompts}{depths}; {rest}{_differing_costs(comparison, number)}"
+    proved = f"No {what} of depth is proved on {of_prompts}{_of_level(comparison)}{depths}"
+    return f"{proved}; {rest}{_differing_costs(comparison, number)}"
+
+
+def _of_level(comparison: HasDifferences) -> str:
+    """Name the level of the intervals unless it is the usual one: at 50 % every second difference is by chance."""
+    return "" if comparison.level == USUAL_LEVEL else f" by intervals of {level_text(comparison.level)}"
 
 
 def _both_depths(comparison: HasDifferences, number: int, row: ComparedDepth | None) -> str:

@@ -49,7 +49,7 @@ def evaluate_command(
         tasks: names separated by commas, as lm-evaluation-harness calls them, or YAML files of one's own tasks.
     """
     from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
-    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.plan.opening import is_plan
 
     place = model
     if is_plan(model):

@@ -39,7 +39,7 @@ def export_command(
         schedule: the order of the blocks, such as drop:2,drop:5 or swap:3 or repeat:8+5; of a plan the one it chose.
         out: folder to write; it must not exist, be empty, or hold the same export.
     """
-    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.plan.opening import is_plan
 
     place: Any = model
     order: Any = schedule

@@ -53,7 +53,7 @@ def prune_command(
     from bathyscope.runs.folder import folder_path, refuse_foreign
     from bathyscope.surgery.benchmarks.task_code import require_no_task_code
     from bathyscope.surgery.choosing.removable import kinds_of, require_size
-    from bathyscope.surgery.plan.plan import PRUNING
+    from bathyscope.surgery.plan.opening import PRUNING
     from bathyscope.surgery.trial.domains import domains_of
 
     if options.get("data"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +23,7 @@ from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.printing import print_result
 from bathyscope.core.paths import require_writable
+from bathyscope.core.strict import read_json
 from bathyscope.errors import OptionError
 from bathyscope.surgery.options import RepairOptions
 
@@ -63,7 +63,7 @@ def repair_command(
         test: other prompts, that each repair is measured on; of a plan its own.
         out: folder to write the repaired model to, as a checkpoint for plain transformers.
     """
-    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.plan.opening import is_plan
     from bathyscope.surgery.repairing.folder_locks import claimed_alone
     from bathyscope.surgery.repairing.repair import require_budget
 
@@ -78,7 +78,7 @@ def repair_command(
     place = model
     order: Any = schedule
     if is_plan(model):
-        from bathyscope.model.reading import READING
+        from bathyscope.prompts.reading import READING, recorded_reading
 
         plan = bathyscope.open(model)
         _require_no_schedule(schedule)
@@ -89,7 +89,7 @@ def repair_command(
             # With another seed, generated problems would be other prompts than those of the plan.
             options.setdefault("seed", int(plan.data.attrs["seed"]))
             # and so would texts that a template does not write
-            for name, value in json.loads(str(plan.data.attrs.get(READING, "{}"))).items():
+            for name, value in recorded_reading(read_json(str(plan.data.attrs.get(READING, "{}")))).items():
                 options.setdefault(name, value)
         calibration, test = (
             _find_source(plan, role, text) for role, text in (("calibration", calibration), ("test", test))

@@ -127,7 +127,7 @@ def _refuse_flags_without_files(request: _Request) -> None:
 def _open_folders(folders: tuple[str, ...], partial: bool) -> tuple[list[bathyscope.Run], list[Any]]:
     """Return the runs, and what prune, repair or a course wrote."""
     from bathyscope.runs.folder import is_course
-    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.plan.opening import is_plan
     from bathyscope.surgery.repairing.repaired import is_repaired
 
     acts: list[Any] = []

@@ -85,7 +85,7 @@ def show_command(
     """
     from bathyscope.runs.folder import is_course
     from bathyscope.surgery.benchmarks.shelf import is_evaluation
-    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.plan.opening import is_plan
     from bathyscope.surgery.repairing.repaired import is_repaired
 
     selection = {"prompts": prompts, "variables": variables, "blocks": blocks}
@@ -150,7 +150,7 @@ def _show_act(run: str, measure: str | None, format_: Format, **options: Any) ->
     """Print what prune or repair wrote; selections that it does not have are refused."""
     from bathyscope.cli.commands.prune import print_plan
     from bathyscope.cli.commands.repair import print_repair
-    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.plan.opening import is_plan
 
     # Called for its refusals: what prune and repair write has no measures to select.
     bathyscope.show(run, measure, **options)

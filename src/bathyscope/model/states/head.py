@@ -14,13 +14,19 @@ from transformers.utils import cached_file
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError
 from bathyscope.model.adapter import find_adapter
-from bathyscope.model.anatomy.anatomy import config_of, count_entries, flag_of, list_blocks, make_readout
+from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
+from bathyscope.model.anatomy.resolving import (
+    count_entries,
+    flag_of,
+    list_blocks,
+    make_readout,
+)
 from bathyscope.model.anatomy.sites import submodule
-from bathyscope.model.checkpoint import load_config
 from bathyscope.model.checkpoint_names import CheckpointNames
+from bathyscope.model.configuration import load_config
 from bathyscope.model.files import INDEX, SINGLE, indexed, list_names, places_of_weights
 from bathyscope.model.gguf import is_gguf
 from bathyscope.model.load_errors import unloadable

@@ -11,7 +11,7 @@ from bathyscope.analysis.depths.sentences import differs, head_row, prompts_need
 from bathyscope.core.text import capitalised
 from bathyscope.model.identity import compare_models
 from bathyscope.pages.head.section import Fact
-from bathyscope.pages.text.commands import quote_model, quote_more_prompts, quote_prompts
+from bathyscope.pages.text.commands import prompts_flags, quote_model, quote_more_prompts
 
 if TYPE_CHECKING:
     from bathyscope.analysis.depths import Comparison
@@ -85,7 +85,7 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
     # a name alone does not say that its adapters were on in one run and off in the other
     if not same_model and reference.n_blocks == other.n_blocks and names[0] != names[1]:
         models = " ".join(names)
-        command = f"bathyscope diff {models} --prompts {quote_prompts(other.identity.dataset)}"
+        command = f"bathyscope diff {models} {prompts_flags(other)}"
         return [Fact("Next", "To see in which blocks the two models part:", command)]
     return [
         Fact(
@@ -99,7 +99,5 @@ def _name_folder(run: Run) -> str:
 
 
 def _survey(run: Run, measures: str = _MEASURES, prompts: str = "") -> str:
-    prompts = prompts or quote_prompts(run.identity.dataset)
-    return (
-        f"bathyscope survey {quote_model(run.identity.model)} --prompts {prompts} --measures {measures} --out runs/more"
-    )
+    model = quote_model(run.identity.model)
+    return f"bathyscope survey {model} {prompts_flags(run, prompts)} --measures {measures} --out runs/more"

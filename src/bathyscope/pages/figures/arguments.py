@@ -8,7 +8,8 @@ from bathyscope.core.result import PageResult
 from bathyscope.errors import OptionError, describe_type
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.names import run_names
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 
 
 def read_runs(argument: object) -> list[Run]:

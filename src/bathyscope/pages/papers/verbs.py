@@ -21,7 +21,8 @@ from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.source import label_of
 from bathyscope.prompts.spec import SourceSpec, parse
 from bathyscope.runs.manifest import load_manifest
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.runs.shards import encode_results, read_results
 from bathyscope.surgery.benchmarks import evaluate
 from bathyscope.surveying.engines import survey

@@ -3,17 +3,23 @@
 Models and prompts are named as a shell takes them, else by a word in capitals; no line ends inside of a flag.
 """
 
+from __future__ import annotations
+
 import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
 from bathyscope.core.text import shown, without_places
 from bathyscope.errors import PromptError
+from bathyscope.prompts.reading import reading_flags
 from bathyscope.prompts.spec import parse as parse_source
+
+if TYPE_CHECKING:
+    from bathyscope.runs.run import Run
 
 _LOADABLE: Final = re.compile(r"[\w.-]+(/[\w.-]+)?")
 """Names that a model on the hub can have."""
@@ -62,6 +68,15 @@ def quote_prompts(name: str) -> str:
     except PromptError:
         return "YOURS.jsonl"
     return shlex.quote(name)
+
+
+def prompts_flags(run: Run, prompts: str = "") -> str:
+    """Return the flags that give a command prompts of a run's kind, read as the run read its own.
+
+    Args:
+        prompts: as a shell takes them, where others are to be given; empty = those of the run.
+    """
+    return f"--prompts {prompts or quote_prompts(run.identity.dataset)}{reading_flags(run.prompts.reading)}"
 
 
 def quote_more_prompts(name: str, count: int | None = None) -> str:

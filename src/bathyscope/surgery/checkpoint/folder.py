@@ -23,7 +23,7 @@ from bathyscope.model.anatomy.gaps import random_ids
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.attending import registered_in_words
 from bathyscope.model.classes import class_for, loads_by_itself
-from bathyscope.model.constants import changed_tables, rounded_tables
+from bathyscope.model.constants.tables import changed_tables, rounded_tables
 from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.model.in_hand import (
     has_adapters,

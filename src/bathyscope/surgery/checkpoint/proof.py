@@ -10,11 +10,12 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from bathyscope.errors import ModelError
 from bathyscope.model import anatomy_of
-from bathyscope.model.anatomy.anatomy import Anatomy, resolve
+from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.checks import check
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.gaps import random_ids
 from bathyscope.model.anatomy.plain import plain_forward
+from bathyscope.model.anatomy.resolving import resolve
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.outline import OUTLINE_TOKENS, outlined

@@ -14,8 +14,8 @@ from bathyscope.statistics.best import Compared, compared_with_best
 from bathyscope.surgery.choosing.search import RANDOM, Candidates, Search, Subset
 from bathyscope.surgery.choosing.stability import JOINT, count_distinct, shares_again, transfer_table
 from bathyscope.surgery.order.model_of_plan import CHOSEN_BY
+from bathyscope.surgery.plan.arrays import encoded, result
 from bathyscope.surgery.plan.combining import PROMPT_DOMAIN, counted_mean
-from bathyscope.surgery.plan.plan import encoded, result
 from bathyscope.surgery.trial.domains import DOMAIN
 from bathyscope.surgery.trial.ledger import Ledger
 from bathyscope.surgery.trial.trial import Trial
@@ -192,5 +192,8 @@ class Proof:
 
 def _subset_text(name: str, subsets: Sequence[Subset]) -> str:
     if name == RANDOM:
-        return f"{len(subsets)} subsets"
+        # of few blocks there are fewer subsets than were drawn
+        different = len(set(subsets))
+        draws = "" if different == len(subsets) else f" in {len(subsets)} draws"
+        return f"{different} subset{'' if different == 1 else 's'}{draws}"
     return ",".join(str(unit) for unit in sorted(subsets[0]))

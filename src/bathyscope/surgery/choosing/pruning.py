@@ -27,7 +27,17 @@ from bathyscope.surgery.benchmarks.task_code import require_no_task_code
 from bathyscope.surgery.choosing.deciding import Request, choose
 from bathyscope.surgery.choosing.removable import BLOCKS, kinds_of, require_size, size_of, units_of, warn_of_unwritable
 from bathyscope.surgery.options import Joint, Part, PruneOptions
-from bathyscope.surgery.plan.plan import PRUNING, RESULT, SPEED, TASKS, Plan, decoded, encoded, with_speeds, with_tasks
+from bathyscope.surgery.plan.arrays import encoded
+from bathyscope.surgery.plan.opening import (
+    PRUNING,
+    RESULT,
+    SPEED,
+    TASKS,
+    decoded,
+    with_speeds,
+    with_tasks,
+)
+from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.plan.text import refusal
 from bathyscope.surgery.scheduled.timing import measure_speeds
 from bathyscope.surgery.trial.domains import DomainSources, domains_of, each_source

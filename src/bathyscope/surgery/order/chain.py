@@ -108,6 +108,10 @@ def _is_filled(layer: Any) -> bool:
 
 
 _STATES = (*CACHE_NAMES, "state", "mems", "past_buckets_states")
+_SWITCHES = {"mems": "use_mems"}
+"""Arguments that switch a state off which ``use_cache`` does not."""
+_SECOND_STREAM = "output_g"
+"""XLNet's stream of queries, which it is given with ``target_mapping``, as ``generate`` does."""
 
 
 class StandIn(nn.Module):
@@ -333,5 +337,11 @@ def _refuse_own_state(call: inspect.BoundArguments) -> None:
     if states:
         raise ModelError(
             f"This family keeps what it computed of earlier tokens in {states[0]}, by block and not by slot of the "
-            "schedule; run it with use_cache=False."
+            f"schedule; run it with {_SWITCHES.get(states[0], 'use_cache')}=False."
+        )
+    if arguments.get(_SECOND_STREAM) is not None:
+        raise ModelError(
+            "This family reads its predictions off a second stream where target_mapping is given, as generate does, "
+            "and a schedule leads the first stream alone. Export the model under this schedule and generate with that, "
+            "or call it without target_mapping."
         )

@@ -1,77 +1,31 @@
 """What ``prune`` returns: candidates with what they cost on prompts that chose none of them, and what follows."""
 
 import math
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bathyscope.core.cycles import Cycle, cycle_in
 from bathyscope.core.result import PageResult
-from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.strict import read_json
 from bathyscope.core.tables import TextTable, markdown_of
-from bathyscope.core.text import elided, literal_markdown, without_folders
-from bathyscope.errors import OptionError, PruningError, StoreError, describe_value
-from bathyscope.labels import Label, interval, labelled
+from bathyscope.core.text import literal_markdown, without_folders
+from bathyscope.errors import OptionError, PruningError, describe_value
 from bathyscope.model.identity import ModelIdentity
-from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, read_manifest, unreadable, verified
-from bathyscope.runs.shards import decode, encode_results
+from bathyscope.runs.folder import MOST_DEEP, folder_path
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.card import on_data
 from bathyscope.surgery.checkpoint.json_record import Act, data_of, model_of, record_of, settings_of
-from bathyscope.surgery.plan.combining import PROMPT_DOMAIN
+from bathyscope.surgery.plan.arrays import COLUMNS, TABLE
 from bathyscope.surgery.plan.price import Price
 from bathyscope.surgery.plan.stability_text import block_of
 from bathyscope.surgery.plan.tables import again_table, candidate_table, change_table, task_table, transfer_table
 from bathyscope.surgery.plan.task_table import task_sentences
 from bathyscope.surgery.plan.text import is_like_chance, refusal, sentences
 from bathyscope.surgery.scheduled.speed import Speeds
-
-PRUNING: Final = Kind("pruning", "bathyscope prune", "prune.json", schemas=(1,))
-RESULT: Final = "plan.nc"
-TASKS: Final = "tasks.nc"
-SPEED: Final = "speed.json"
-_GROUP: Final = "plan"
-_SOURCE: Final = "prune"
-_label = partial(Label, "candidate", source=_SOURCE)
-_by_domain = partial(Label, "chosen_on domain", source=_SOURCE, optional=True)
-_TABLE: Final = {
-    "subset": _label("what is left out"),
-    "calibration_cost": _label("mean cost on the calibration prompts", "nats"),
-    "test_cost": _label("mean cost on the test prompts", "nats", "mean of loss(S) − loss(full)"),
-    **interval("test_cost", _label, "the interval of the test cost", "nats"),
-    "p_value": _label("p of no difference from the best, corrected for all pairs"),
-    "indistinguishable": _label("cannot be told from the best on the test prompts"),
-    "p_against_choice": _label("p of no difference from the choice, corrected for all pairs", optional=True),
-    "test_kl": _label("mean KL on the test prompts", "nats", "mean of KL(full ‖ S)"),
-    "test_agreement": _label("top-1 agreement with the full model"),
-    "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),
-    "full_loss": Label("prompt", "loss of the full model on each test prompt", "nats", source=_SOURCE, optional=True),
-    PROMPT_DOMAIN: Label("prompt", "domain of each test prompt", source=_SOURCE, optional=True),
-    "chosen_again": _label("share of bootstraps of the calibration prompts in which it costs least", optional=True),
-    "blocks_again": Label(
-        "unit", "share of bootstraps in which it is in what costs least", source=_SOURCE, optional=True
-    ),
-    "domain_cost": _by_domain("mean cost on the test prompts of a domain", "nats"),
-    **interval("domain_cost", _by_domain, "the interval of the domain cost", "nats"),
-    "transfer": _by_domain(
-        "cost on a domain less that of the domain's own choice", "nats", "cost(S_i) − cost(S_j) on domain j"
-    ),
-    **interval("transfer", _by_domain, "the interval of the transfer, all of which hold together", "nats"),
-}
-_NUMBERS: Final = frozenset(
-    {"n_blocks", "level", "resamples", "seed", "n_units", "size", "exhaustive", "max_cost", "fits", "bytes"}
-    | {"bytes_after", "parameters", "parameters_after", "calibration_distinct"}
-    | {f"{role}_{name}" for role in ("calibration", "test") for name in ("prompts", "tokens", "calls")}
-)
-"""Attributes that are numbers where they are given; the others are texts."""
-COLUMNS: Final = tuple(name for name, label in _TABLE.items() if label.always == ("candidate",))
 
 
 @dataclass(frozen=True, repr=False)
@@ -256,7 +210,7 @@ class Plan(PageResult):
         """
         if "transfer" not in self.data:
             raise OptionError("This plan has no domains; name several (--calibration code=a.txt).")
-        names = [name for name, label in _TABLE.items() if label.always == ("chosen_on", "domain")]
+        names = [name for name, label in TABLE.items() if label.always == ("chosen_on", "domain")]
         return self.data[names].to_dataframe().reset_index()
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -375,105 +329,3 @@ class Plan(PageResult):
         prompts = data_of(self.data.attrs, list(acts))
         sentences = [on_data(act, prompts[role]) for role, act in acts.items()]
         return "\n".join([literal_markdown(self.text), "", " ".join(sentences), *markdown_of(self.tables())])
-
-
-def with_tasks(plan: Plan, content: bytes) -> Plan:
-    """Return the plan with what tasks say, from the bytes of their file."""
-    groups = decode(content)
-    try:
-        answered = replace(plan, tasks_data=groups[_GROUP])
-        _ = answered.text, answered.record()
-    except DAMAGED as error:
-        raise _damaged(TASKS, error) from error
-    return answered
-
-
-def with_speeds(plan: Plan, content: bytes) -> Plan:
-    """Return the plan with its speeds, from the bytes of their file."""
-    try:
-        plan = replace(plan, speeds=Speeds.from_record(read_json(content, MOST_DEEP)))
-        _ = plan.text, plan.record()
-    except DAMAGED as error:
-        raise unreadable(SPEED, PRUNING, error) from error
-    return plan
-
-
-def result(
-    candidates: Sequence[str],
-    values: Mapping[str, Any],
-    coords: Mapping[str, Any],
-    attrs: Mapping[str, str | int | float],
-) -> xr.Dataset:
-    """Return a plan's arrays; the first candidate is the choice."""
-    return labelled(_TABLE, values, {"candidate": np.array(list(candidates), dtype=object), **coords}).assign_attrs(
-        attrs
-    )
-
-
-def encoded(data: xr.Dataset) -> bytes:
-    """Return a plan as the bytes of a netCDF file."""
-    return encode_results({_GROUP: data})
-
-
-def decoded(content: bytes, model: Any = None) -> Plan:
-    """Return the plan in the bytes of such a file.
-
-    Raises:
-        StoreError: it holds no plan, or one whose entries are of other kinds.
-    """
-    groups = decode(content)
-    try:
-        data = groups[_GROUP]
-        # a file may hold truth values as numbers
-        if not np.isin(data["indistinguishable"].values, (0, 1)).all():
-            raise TypeError("its indistinguishable holds no truth values")
-        plan = Plan(data.assign(indistinguishable=data["indistinguishable"].astype(bool)), model)
-        for name, value in plan.data.attrs.items():
-            if name in _NUMBERS and not isinstance(value, int | float):
-                raise TypeError(f"its {name} is {elided(repr(value), 40)}")
-        # everything that is said of a plan is read once
-        for role in ("calibration", "test"):
-            plan.source(role)
-        _ = plan.text, repr(plan), plan.before_after, plan.record(), candidate_table(plan.data).cells()
-    except DAMAGED as error:
-        raise _damaged(RESULT, error) from error
-    return plan
-
-
-def _damaged(name: str, error: Exception) -> StoreError:
-    return StoreError(
-        f"{name} is no whole file of a plan ({type(error).__name__}: {elided(error, 80)}). Restore it from a copy, or "
-        "prune again in another folder."
-    )
-
-
-def is_plan(folder: object) -> bool:
-    """Return whether a folder is one that ``bathyscope prune`` wrote."""
-    # os.path, not Path, which raises where a text is longer than a file's name may be
-    return isinstance(folder, str | Path) and os.path.isfile(os.path.join(os.path.expanduser(folder), PRUNING.manifest))
-
-
-def open_plan(folder: str | Path) -> Plan:
-    """Open the plan in a folder that ``bathyscope prune --out`` wrote.
-
-    Args:
-        folder: what ``prune(out=)`` wrote.
-
-    Raises:
-        OptionError: ``folder`` is no path.
-        StoreError: no plan, one that is not finished, or a damaged file.
-
-    Example:
-        >>> _ = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200, out="runs/plan")
-        >>> bathyscope.open("runs/plan").schedule.n_blocks
-        4
-    """
-    path = folder_path(folder)
-    # The manifest lists a file only after it was written as a whole.
-    files = read_manifest(path, PRUNING).get("files")
-    if not isinstance(files, dict) or RESULT not in files:
-        raise StoreError(f"The pruning in {str(path)!r} is not finished. Give the same command again to resume it.")
-    plan = replace(decoded(verified(path, RESULT, files[RESULT], PRUNING.noun)), stored_in=path)
-    if SPEED in files:
-        plan = with_speeds(plan, verified(path, SPEED, files[SPEED], PRUNING.noun))
-    return with_tasks(plan, verified(path, TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan

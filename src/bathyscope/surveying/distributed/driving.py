@@ -16,8 +16,10 @@ from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.folder import Folder
 from bathyscope.runs.manifest import RUN
+from bathyscope.runs.opening import controls_in
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE
-from bathyscope.runs.run import CONTROLS, Run, control_folders, controls_in
+from bathyscope.runs.run import Run
+from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import RunWriter
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.controls import Control

@@ -20,8 +20,9 @@ from bathyscope.runs.difference import difference, is_withheld, listed, version_
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest
 from bathyscope.runs.prompts import PROMPTS, decode_prompts
-from bathyscope.runs.run import CONTROLS, Run, control_folders
+from bathyscope.runs.run import Run
 from bathyscope.runs.shards import read_shard
+from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import RunWriter
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model.identity import ModelIdentity
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.runs.folder import folder_path
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.sampling import Sampling

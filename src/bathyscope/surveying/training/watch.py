@@ -28,7 +28,8 @@ from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path
-from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.opening import open_run
+from bathyscope.runs.run import Run
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.cost import cost_of_plan
 from bathyscope.surveying.engines import survey

@@ -1,0 +1,88 @@
+"""The configuration of a checkpoint: a folder's, a hub model's or a GGUF file's, read alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import transformers
+from transformers import AutoConfig, PreTrainedConfig
+
+from bathyscope.core.gguf_headers import quick_headers
+from bathyscope.errors import ModelError
+from bathyscope.model.adapter import find_adapter
+from bathyscope.model.anatomy.registry import family_for
+from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
+from bathyscope.model.load_errors import needs_code, reason_of, unloadable
+from bathyscope.model.place import folder_of, require_hub
+
+_BLOCK_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
+_MOST_BLOCKS = 10_000
+
+
+def gguf_config(name: str, file: GgufFile) -> Any:
+    """Return the configuration that transformers makes of a GGUF file's header."""
+    try:
+        with quick_headers():
+            config = AutoConfig.from_pretrained(str(file.path.parent), gguf_file=file.path.name)
+    except Exception as error:
+        if "upported" in str(error) or isinstance(error, KeyError):
+            raise ModelError(
+                f"{name} is a GGUF file of the architecture {file.architecture!r}, which transformers "
+                f"{transformers.__version__} cannot read; give the model's safetensors checkpoint."
+            ) from error
+        raise ModelError(unloadable(name, error)) from error
+    # where a configuration was read from is no part of it
+    if "_model_name_or_path" in vars(config):
+        del config._model_name_or_path
+    return config
+
+
+def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
+    """Read only the configuration of a checkpoint (for estimates).
+
+    Raises:
+        ModelError: nothing there, or no configuration that can be read.
+    """
+    if is_gguf(name):
+        return gguf_config(name, open_gguf(name))
+    # an adapter has its base's configuration
+    if (adapter := find_adapter(name, revision)) is not None:
+        return load_config(adapter.base, adapter.base_revision, trust_remote_code)
+    folder = folder_of(name, revision)
+    if folder is None:
+        require_hub(name, revision)
+    source = name if folder is None else str(folder)
+    try:
+        read_declared(source, revision)
+        return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
+    except Exception as error:
+        if needs_code(error):
+            raise ModelError(unloadable(name, error)) from error
+        raise ModelError(f"{name} has no readable configuration: {reason_of(error)}") from error
+
+
+def read_declared(source: str, revision: str | None) -> Mapping[str, Any]:
+    """Read the configuration as it was written.
+
+    A package that declares the family may make its type known to the library when its declaration is read.
+    """
+    try:
+        declared, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
+    # the library looks for names in whatever it has read
+    except TypeError as error:
+        raise OSError("its config.json holds a single value, and a configuration has names and values") from error
+    if not isinstance(declared, Mapping):
+        kind = type(declared).__name__
+        raise OSError(f"its config.json holds a {kind}, and a configuration has names and values")
+    _require_blocks(declared)
+    family_for(str(declared.get("model_type")))
+    return declared
+
+
+def _require_blocks(declared: Mapping[str, Any]) -> None:
+    """Refuse a number of blocks that no model has; millions of them would be built for minutes."""
+    nested = declared.get("text_config")
+    for config in (declared, *([nested] if isinstance(nested, Mapping) else [])):
+        for name in _BLOCK_COUNTS:
+            count = config.get(name)
+            if isinstance(count, int) and not 0 < count <= _MOST_BLOCKS:
+                raise OSError(f"its config.json says {name}: {count}; a model has 1 to {_MOST_BLOCKS:,} blocks")

@@ -1,0 +1,111 @@
+"""What ``load`` refuses of its arguments before anything is read."""
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from bathyscope.errors import ModelError, describe_value
+from bathyscope.model.adapter import Adapter
+from bathyscope.model.admission import (
+    without_adapter,
+    without_compilation,
+)
+from bathyscope.model.anatomy.family import GUIDE, Family
+from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.devices import as_device, as_dtype
+from bathyscope.model.model import Model
+
+
+def require_resident(adapter: Adapter, placement: str) -> None:
+    """Refuse to stream an adapter."""
+    if placement == "stream":
+        raise ModelError(
+            f"{adapter.name} is an adapter, whose layers are put into a model in memory, and cannot be streamed. Merge "
+            "it into a checkpoint (merge_and_unload(), save_pretrained(FOLDER)), and stream that."
+        )
+
+
+def require_objects(model: Any, tokenizer: Any, family: Any) -> None:
+    """Refuse a model, tokenizer or family of a type that ``load`` does not take."""
+    if isinstance(tokenizer, str | Path):
+        raise ModelError(
+            f"tokenizer={str(tokenizer)!r} is a text; give the tokenizer itself "
+            f"(transformers.AutoTokenizer.from_pretrained({str(tokenizer)!r}))."
+        )
+    if tokenizer is not None and (isinstance(tokenizer, type) or not hasattr(tokenizer, "convert_ids_to_tokens")):
+        raise ModelError(
+            f"tokenizer={_shown(tokenizer)} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained "
+            "gives, or PreTrainedTokenizerFast(tokenizer_object=...) of one of tokenizers."
+        )
+    if family is not None and not isinstance(family, Family):
+        raise ModelError(
+            f"family={describe_value(family)} is no Family; give bathyscope.extend.Family(name, model_types, …) or "
+            "leave it out."
+        )
+    if not isinstance(model, nn.Module | str | os.PathLike):
+        what = "a Model, which is loaded already" if isinstance(model, Model) else f"{_shown(model)}, which is no model"
+        raise ModelError(f"load() was given {what}; give a checkpoint folder, a hub name, or a model in memory.")
+
+
+def require_split_by_name(model: Any, tensor_parallel: object) -> None:
+    """Refuse to split a model in memory over ranks."""
+    if tensor_parallel is not None and isinstance(model, nn.Module):
+        raise ModelError(
+            "tensor_parallel= is for models loaded by name. A model that transformers has split already "
+            "(from_pretrained(..., distributed_config=DistributedConfig(tp_size=n))) is taken as it is; leave it out."
+        )
+
+
+def require_no_revision(name: str, revision: str | None) -> None:
+    """Refuse the revision of a file."""
+    if revision is not None:
+        raise ModelError(
+            f"revision={revision!r} is for models on the hub, and {name} is a file; leave revision out, or give the "
+            "hub name."
+        )
+
+
+def _shown(argument: object) -> str:
+    """Return an argument in one line; a long one by its type."""
+    text = repr(argument)
+    return text if len(text) <= 80 else f"a {type(argument).__name__}"
+
+
+def require_no_place(gguf_file: str | None, revision: str | None, base: str | Path | None) -> None:
+    """Refuse options about where a model is read from, for one that was given in memory."""
+    kinds = {"gguf_file": "a folder", "revision": "models on the hub", "base": "the folder of an adapter"}
+    for option, value in (("gguf_file", gguf_file), ("revision", revision), ("base", base)):
+        if value is not None:
+            kind = kinds[option]
+            raise ModelError(f"{option}= is for {kind}, and a model in memory was given; leave {option} out.")
+
+
+def model_in_memory(
+    model: nn.Module, dtype: str | torch.dtype | None, device: str | torch.device | None, attn: str | None
+) -> PreTrainedModel:
+    """Return a model that was given in memory, without wrappers; refuse options that only loading by name takes."""
+    hf = without_adapter(without_compilation(model))
+    if attn is not None:
+        raise ModelError(
+            "attn= is for models loaded by name; change a model in memory yourself "
+            f"(model.set_attn_implementation({attn!r}))."
+        )
+    if not hasattr(hf, "config"):
+        raise ModelError(
+            f"{type(hf).__name__} has no config. Wrap it in a PreTrainedModel that takes input_ids and gives logits: "
+            f"{GUIDE}."
+        )
+    first, home = next(hf.parameters()), home_of(hf)
+    if dtype is not None and as_dtype(dtype) != first.dtype:
+        raise ModelError("dtype= is for models loaded by name; convert a model in memory yourself (model.to(dtype)).")
+    target = home if device is None else as_device(device)
+    if target.type != home.type or (target.index or 0) != (home.index or 0):
+        raise ModelError(
+            f"device= is for models loaded by name, and this one is on {home}; move a model in memory "
+            f"yourself (model.to({str(target)!r}))."
+        )
+    return cast(PreTrainedModel, hf)
