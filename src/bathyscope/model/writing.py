@@ -23,13 +23,9 @@ from bathyscope.prompts.prompt import Label, TokenizedPrompt
 from bathyscope.prompts.prompts import WRITTEN, Prompts
 
 OF_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
-<<<<<<< HEAD:src/bathyscope/surveying/writing.py
-"""Options of measures where none are given: what was written is measured, and is behind the whole question."""
-=======
 """Options of measures where none are given: what was written is measured, and is behind the whole question."""
 _MOST_CUT_OFF: Final = 0.05
 """Share of continuations that the limit may end before it is warned of."""
->>>>>>> h-work:src/bathyscope/model/writing.py
 LABELS: Final = ("written", "ended", "right")
 """Tokens that were written; 1 where the model ended its text itself; 1 where it wrote the prompt's answer."""
 

@@ -19,6 +19,7 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import READING, recorded_reading
 from bathyscope.runs.card import caption
 from bathyscope.runs.manifest import Identity
+from bathyscope.runs.merge import PROMPT
 from bathyscope.runs.prompts import PROMPTS, decode_prompts, remembered_prompts
 from bathyscope.runs.selecting import PLACES
 from bathyscope.runs.table import list_variables, tidy
@@ -79,8 +80,14 @@ class RunContents:
             return replace(remembered_prompts(datasets, self.identity), reading=self._reading)
         # A part of a run, or one that is not finished, has results of fewer prompts than its file.
         stored = replace(decode_prompts(self.files[PROMPTS], self.identity), reading=self._reading)
-        names_by_dataset = (dataset["prompt_id"].values for dataset in datasets if "prompt_id" in dataset.coords)
-        measured = next((set(names.tolist()) for names in names_by_dataset), None)
+        coordinates = (dataset["prompt_id"] for dataset in datasets if "prompt_id" in dataset.coords)
+        names = next(coordinates, None)
+        if names is not None and names.dims != (PROMPT,):
+            raise StoreError(
+                f"The results of a run of {self.identity.model} have a prompt_id that is not one for each prompt. Its "
+                "files are damaged: restore them from a copy, or survey again."
+            )
+        measured = None if names is None else set(names.values.tolist())
         if measured is None or len(measured) == len(stored):
             return stored
         return stored.some([number for number, name in enumerate(stored.names) if name in measured])

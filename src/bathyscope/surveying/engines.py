@@ -29,7 +29,7 @@ from bathyscope.runs.manifest import RUN, Identity, load_manifest
 from bathyscope.runs.opening import controls_in
 from bathyscope.runs.parts import Part
 from bathyscope.runs.run import Run
-from bathyscope.runs.stored_run import CONTROLS
+from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import with_note
 from bathyscope.schedule import Schedule, require_form
 from bathyscope.surgery.order.model_of_plan import loaded_for
@@ -206,6 +206,7 @@ def _survey_with_controls(
     with noting() as remarks:
         plan = request.plan(model, prompts)
     # before the first one is surveyed, which may take hours
+    of_first(lambda: [] if folder is None else control_folders(folder))
     if part is not None:
         from bathyscope.surveying.distributed.joining import require_joinable
 
@@ -275,7 +276,7 @@ def _require_survey_options(options: Mapping[str, Any]) -> None:
 
 def _require_growing_controls(folder: Path, controls: set[str]) -> None:
     """Refuse to grow a run with controls that would stay as they are."""
-    left = sorted({path.name for path in (folder / CONTROLS).glob("*")} - controls)
+    left = sorted({path.name for path in control_folders(folder)} - controls)
     if left:
         raise OptionError(
             f"The run in {str(folder)!r} has controls that would not grow with it: {', '.join(left)}. Ask for them too "

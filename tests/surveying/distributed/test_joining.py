@@ -269,3 +269,15 @@ def test_parts_without_prompts(parts: list[Path], tmp_path: Path) -> None:
             for path, content in zip(pair, contents):
                 path.write_bytes(content)
     assert not (tmp_path / "run").exists()
+
+
+def test_controls_of_a_part_are_folders_of_its_own(parts: list[Path], tmp_path: Path) -> None:
+    """Otherwise results from elsewhere would be joined."""
+    copies = [Path(shutil.copytree(part, tmp_path / part.name)) for part in parts]
+    (tmp_path / "elsewhere" / "mine").mkdir(parents=True)
+    shutil.rmtree(copies[0] / "controls")
+    (copies[0] / "controls").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match=r"controls' is a link, and the controls of a run are folders") as caught:
+        bathyscope.join(copies, tmp_path / "whole")
+    assert "mine" not in str(caught.value)
+    assert not (tmp_path / "whole").exists()

@@ -25,7 +25,8 @@ from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 VERSION: Final = 1
 _LIBRARIES: Final = ("bathyscope", "torch", "transformers")
 _SETTINGS: Final = ("dtype", "attention", "device", "prompts", "preset", "gguf", "packing")
-_NUMBER_KEYS: Final = {"model", "source", "work", "quantity", "value", "ci_low", "ci_high"}
+_NUMBERS: Final = frozenset({"value", "ci_low", "ci_high"})
+_NUMBER_KEYS: Final = frozenset({"model", "source", "work", "quantity"}) | _NUMBERS
 
 
 @dataclass(frozen=True)
@@ -138,11 +139,20 @@ def read_record(file: Path) -> dict[str, Any]:
             "Write it again with reproduce --record."
         )
     rows = content.get("numbers")
-    whole = isinstance(rows, list) and all(isinstance(row, dict) and set(row) >= _NUMBER_KEYS for row in rows)
+    whole = isinstance(rows, list) and all(isinstance(row, dict) and _is_number_row(row) for row in rows)
     target = content.get("target")
     if not isinstance(target, str) or target not in REPRODUCTIONS or not whole:
         raise StoreError(f"{file} is a damaged record: its target or its numbers cannot be read. Write it again.")
     return content
+
+
+def _is_number_row(row: Mapping[str, Any]) -> bool:
+    """Whether an entry has all that a number of a record has, each of its kind."""
+    if not set(row) >= _NUMBER_KEYS:
+        return False
+    are_texts = all(isinstance(row[name], str) for name in _NUMBER_KEYS - _NUMBERS)
+    numbers = [row[name] for name in _NUMBERS]
+    return are_texts and all(number is None or type(number) in (int, float) for number in numbers)
 
 
 def score(file: Path) -> list[Score]:

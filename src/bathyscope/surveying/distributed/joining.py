@@ -22,7 +22,7 @@ from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_ma
 from bathyscope.runs.prompts import PROMPTS, decode_prompts
 from bathyscope.runs.run import Run
 from bathyscope.runs.shards import read_shard
-from bathyscope.runs.stored_run import CONTROLS
+from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import RunWriter
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
         raise OptionError(f"out={str(target)!r} is one of the parts. Give another folder for the joined run (--out).")
     refuse_foreign(target, RUN)
     require_writable(target, holds="a run")
-    labels = sorted({path.name for folder in folders for path in (folder / CONTROLS).glob("*")})
+    labels = sorted({path.name for folder in folders for path in control_folders(folder)})
     gathered = {"": _Gathered.of(folders)}
     for label in labels:
         _require_in_each(label, folders, gathered[""])
