@@ -35,7 +35,7 @@ class ScheduledLM(LoadedLM):
     Args:
         pretrained: name on the hub, or a folder; or the folder of a plan, which names the model and the schedule.
         schedule: such as ``drop:5`` or ``repeat:4+3``; the normal order of blocks where none is given.
-        arguments: masks and rotary tables follow the ``block`` or the ``slot``.
+        arguments: of a schedule, as for ``bathyscope.evaluate``.
         dtype, device, revision: as for ``bathyscope.load``.
         batch_size: requests in one forward, and answers that are written at once.
 
