@@ -314,9 +314,9 @@ def _require_kinds(identity: Identity) -> None:
 
 def _require_options(kind: Any, values: Mapping[str, Any], where: str) -> None:
     """Refuse options that no survey could have had; earlier versions may have had other ones."""
-    names = {field.name for field in fields(kind)}
+    option_names = {option.name for option in fields(kind)}
     try:
-        coerce(kind, {name: value for name, value in values.items() if name in names}, where)
+        coerce(kind, {name: value for name, value in values.items() if name in option_names}, where)
     except OptionError as error:
         raise StoreError(str(error)) from error
 

@@ -129,7 +129,7 @@ class PackedFolder:
             unpacked = self._packing.unpack(parts, weight.layout)
         except (ValueError, IndexError) as error:
             file = next(iter(weight.places.values()))[0]
-            name = next(name for name, other in self.weights.items() if other is weight)
+            name = next(name for name, entry in self.weights.items() if entry is weight)
             raise ModelError(f"{file.path}: {name} cannot be unpacked ({elided(error, 80)}). {MISMATCH}") from error
         return unpacked.T.contiguous() if turn else unpacked
 
