@@ -57,9 +57,9 @@ def export(
         OptionError: a schedule that cannot be read or leaves no block; neither a folder nor ``emit``, or both; a file
             size below 1.
         ModelError: no such model; quantised weights that are not unpacked, code that comes with a checkpoint, types
-            that transformers does not know; weights of another shape than the configuration says, or not finite; a model
-            in memory whose own forward fails; a tokenizer that cannot be read; an order that the family's configuration cannot say (with what differs); a
-            plan of other weights.
+            that transformers does not know; weights of another shape than the configuration says, or not finite; a
+            model in memory whose own forward fails; a tokenizer that cannot be read; an order that the family's
+            configuration cannot say (with what differs); a plan of other weights.
         PruningError: a plan in which no block can go.
         StoreError: the folder holds something else, is the model's own, or cannot be written; nothing is left of it.
 
