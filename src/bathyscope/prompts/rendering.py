@@ -125,7 +125,7 @@ def _options_of(template: str) -> list[str]:
     code = " ".join(_QUOTED.sub("''", tag) for tag in _TAG.findall(template))
     assigned = set(_NAME.findall(" ".join(_ASSIGNED.findall(code))))
     # what is set where it was not given is an option too
-    return sorted((set(_TESTED.findall(code)) | set(_CONDITION.findall(code)) - assigned) - _SET_HERE)
+    return sorted((set(_TESTED.findall(code)) | set(_CONDITION.findall(code)) - assigned) - _SET_HERE - {"not"})
 
 
 def _overdue() -> str:
