@@ -224,4 +224,11 @@ BUGS: tuple[Bug, ...] = (
         "surgery/scheduled/test_verification.py"
         "::test_a_model_that_looks_into_its_cache_before_its_blocks_is_refused_with_the_reason",
     ),
+    Bug(
+        "runs/opening",
+        "controls-that-are-about-to-grow-read-other-prompts",
+        "return read_alone(Run, folder, partial)",
+        "return read_run(Run, folder, partial)",
+        "surveying/test_growing.py::test_nothing_is_said_against_controls_that_are_about_to_grow",
+    ),
 )
