@@ -224,4 +224,25 @@ BUGS: tuple[Bug, ...] = (
         "surgery/scheduled/test_verification.py"
         "::test_a_model_that_looks_into_its_cache_before_its_blocks_is_refused_with_the_reason",
     ),
+    Bug(
+        "runs/opening",
+        "controls-that-are-about-to-grow-read-other-prompts",
+        "return read_alone(Run, folder, partial)",
+        "return read_run(Run, folder, partial)",
+        "surveying/test_growing.py::test_nothing_is_said_against_controls_that_are_about_to_grow",
+    ),
+    Bug(
+        "analysis/depths/draws",
+        "runs-that-contradict-each-other-have-their-clusters-joined",
+        "    _require_same_clusters(sides, values, paired)\n",
+        "",
+        "analysis/depths/test_comparing.py::test_clusters_of_the_same_tokens_are_not_joined_where_two_runs_contradict",
+    ),
+    Bug(
+        "analysis/depths/draws",
+        "two-samples-of-the-same-prompts-have-their-clusters-joined",
+        "_copies(sides, of_each_run=paired is False)",
+        "_copies(sides, of_each_run=False)",
+        "analysis/depths/test_comparing.py::test_clusters_of_the_same_tokens_are_not_joined_where_two_runs_contradict",
+    ),
 )

@@ -124,4 +124,25 @@ BUGS: tuple[Bug, ...] = (
         "<= 0",
         "runs/test_verdict.py::test_prompts_that_agree_leave_as_much_open_as_a_difference_of_them",
     ),
+    Bug(
+        "prompts/order_faults",
+        "a-part-of-a-number-is-a-level",
+        "if misread := next((text for text in texts if _MISREAD.search(text)), None):",
+        'if misread := "":',
+        "prompts/test_order_faults.py::test_numbers_that_are_misread_or_contradicted_tell_no_order",
+    ),
+    Bug(
+        "prompts/order_faults",
+        "words-of-a-level-do-not-contradict-its-number",
+        "if max(places[easier]) > max(places[harder]):",
+        "if max(places[easier]) > len(scale):",
+        "prompts/test_order_faults.py::test_numbers_that_are_misread_or_contradicted_tell_no_order",
+    ),
+    Bug(
+        "prompts/order_faults",
+        "levels-of-one-number-stand-in-the-order-of-the-alphabet",
+        "if rank(easier)[1] == rank(harder)[1]:",
+        "if rank(easier) == rank(harder):",
+        "prompts/test_order_faults.py::test_numbers_that_are_misread_or_contradicted_tell_no_order",
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,20 @@ def test_a_run_of_other_versions_does_not_grow(small: Path, tmp_path: Path) -> N
     manifest.write_text(json.dumps(tree))
     with pytest.raises(StoreError, match=r"torch: run has 1\.0, installed is"):
         surveyed(tmp_path / "run", 5, ["residual", "lens"], batch_tokens=None, grow=True)
+
+
+@pytest.mark.parametrize("options", [{"grow": True}, {"until": 0.01}], ids=["grow", "until"])
+def test_nothing_is_said_against_controls_that_are_about_to_grow(tmp_path: Path, options: dict[str, Any]) -> None:
+    call: dict[str, Any] = {"measures": ["lens", "skip"], "control": "untrained:2"}
+    surveyed(tmp_path / "run", 3, **call)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="The control")
+        grown = surveyed(tmp_path / "run", 5, **call, **options)
+    assert [run.identity.prompts for run in (grown, *grown.controls.values())] == [5, 5, 5]
+    # and it is the run that reading it again gives, controls and all
+    again = bathyscope.open(tmp_path / "run")
+    assert again.verdict.text == grown.verdict.text
+    assert "Against 2 untrained models" in again.verdict.text
 
 
 def test_controls_grow_with_their_run(tmp_path: Path) -> None:

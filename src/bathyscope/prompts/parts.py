@@ -105,24 +105,20 @@ def rank(level: Any) -> tuple[int, float, str]:
 
 def number_in(text: str) -> float | None:
     """Return the first number of a text; None without one."""
-    match = _NUMBER.search(text)
-    if match is None:
-        return None
+    return next(iter(numbers_in(text)), None)
+
+
+def numbers_in(text: str) -> list[float]:
+    """Return the numbers of a text, in order."""
+    return [_value(match) for match in _NUMBER.finditer(text)]
+
+
+def _value(match: re.Match[str]) -> float:
     value = float(match["whole"].replace(",", ""))
     if match["below"]:
         value /= float(match["below"])
     # a dash behind a letter or a digit joins words (K-1, 2-3)
     return -value if match["sign"] else value
-
-
-def order_fault(levels: Iterable[Any]) -> str:
-    """Return why levels have no order of difficulty that :func:`rank` can know; empty where they have one."""
-    texts = [level for level in levels if isinstance(level, str) and level not in CLASSES]
-    unnumbered = [text for text in texts if number_in(text) is None]
-    if not unnumbered:
-        return ""
-    scales = [scale for scale in SCALES if all(text.strip().lower() in scale for text in unnumbered)]
-    return "" if len(unnumbered) == len(texts) and scales else f"{unnumbered[0]!r} tells no order"
 
 
 @cache

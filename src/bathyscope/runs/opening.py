@@ -9,7 +9,7 @@ from bathyscope.core.calls import checked
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.hub import HUB, pulled
 from bathyscope.runs.run import Run
-from bathyscope.runs.stored_run import read_controls, read_run
+from bathyscope.runs.stored_run import read_alone, read_controls, read_run
 
 
 def open_run(path: str | Path, *, partial: bool = False) -> Run:
@@ -29,6 +29,11 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
     """
     folder = pulled(path) if isinstance(path, str) and path.startswith(HUB) else folder_path(path)
     return read_run(Run, folder, partial)
+
+
+def without_controls(folder: Path, *, partial: bool = False) -> Run:
+    """Return the run in a folder without its controls, which may be about to grow as it did; see ``read_alone``."""
+    return read_alone(Run, folder, partial)
 
 
 def controls_in(folder: Path, *, partial: bool = False, besides: Collection[str] = ()) -> dict[str, Run]:

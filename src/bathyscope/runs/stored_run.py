@@ -33,7 +33,7 @@ def read_run(kind: type[_R], folder: Path, partial: bool = False) -> _R:
     Raises:
         StoreError: no run; a file altered or cut short; unfinished and not ``partial``; nothing there yet.
     """
-    run = replace(_read_alone(kind, folder, partial), controls=read_controls(kind, folder, partial=partial))
+    run = replace(read_alone(kind, folder, partial), controls=read_controls(kind, folder, partial=partial))
     for label, control in run.controls.items():
         if not is_of_its_shape(run, label):
             warn(
@@ -55,8 +55,16 @@ def read_run(kind: type[_R], folder: Path, partial: bool = False) -> _R:
     return run
 
 
-def _read_alone(kind: type[_R], folder: Path, partial: bool) -> _R:
-    """Read a run without its controls."""
+def read_alone(kind: type[_R], folder: Path, partial: bool) -> _R:
+    """Read a run without its controls, and without a word on them.
+
+    Args:
+        kind: the class of the run that is returned.
+        partial: accept an unfinished run.
+
+    Raises:
+        StoreError: as for ``read_run``.
+    """
     manifest = load_manifest(folder)
     identity, record = manifest.identity, manifest.record
     present = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}
@@ -90,7 +98,7 @@ def read_controls(
             continue
         if partial or load_manifest(path).record.finished is not None:
             # a control has none of its own
-            controls[path.name] = _read_alone(kind, path, partial)
+            controls[path.name] = read_alone(kind, path, partial)
         else:
             warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
     return controls

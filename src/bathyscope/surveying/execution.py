@@ -12,7 +12,7 @@ from bathyscope.model.ranks import is_first, of_first, require_same, size
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import prompts_hash
 from bathyscope.runs.growth import Growth
-from bathyscope.runs.opening import open_run
+from bathyscope.runs.opening import without_controls
 from bathyscope.runs.parts import Part
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
 from bathyscope.runs.run import Run
@@ -65,7 +65,8 @@ def carry_out(
     if run is not None and growth is None:
         return run
     assert out is not None
-    return open_run(out, partial=part is not None)
+    # its controls grow after it: until then they have other prompts than it
+    return without_controls(out, partial=part is not None)
 
 
 def _carry_out_on_ranks(
@@ -88,7 +89,7 @@ def _carry_out_on_ranks(
         missing = of_first(lambda: [index for index in _begun(_require_writer(writer), plan) if index in mine])
         Computation(plan).compute(missing, _nothing if writer is None else writer.write, progress)
         if part is not None:
-            return of_first(lambda: open_run(_require_folder(out), partial=True))
+            return of_first(lambda: without_controls(_require_folder(out), partial=True))
         merged = of_first(lambda: _require_writer(writer).merged())
         # what is derived may need weights, of which each rank has a part
         results = derive(plan, merged)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from statsmodels.stats.multitest import multipletests
+from support import waves, zoo
 from support.compared import a_run, without
 
 import bathyscope
@@ -286,6 +287,24 @@ def test_the_same_prompts_need_the_same_clusters() -> None:
     level = {"level": [1] * 5 + [2] * 4, "book": ["a", "a", "b", "b", "b", "c", "c", "d", "e"]}
     with pytest.raises(OptionError, match="level 1 has prompts of 2 book, and 3 at least are needed"):
         bathyscope.compare([a_run(prompts=9, labels=level)], question="difficulty", cluster="book")
+
+
+def test_clusters_of_the_same_tokens_are_not_joined_where_two_runs_contradict() -> None:
+    ids = zoo.prompts(zoo.build("llama"), [16] * 8)
+
+    def surveyed(labels: str) -> Run:
+        given = [bathyscope.Prompt(ids=own, labels={"doc": label}) for own, label in zip(ids, labels, strict=True)]
+        return bathyscope.survey(waves.loaded("llama"), given, ["residual", "lens", "skip"], progress=False)
+
+    one = surveyed("aabbccdd")
+    with pytest.raises(OptionError, match=r"put them into different clusters \(6 of 8, the first of them '1'\)"):
+        bathyscope.compare([one, surveyed("abcdabcd")], cluster="doc", resamples=20)
+    with pytest.raises(OptionError, match=r"put them into different clusters \(1 of 8, the first of them '7'\)"):
+        bathyscope.compare([one, surveyed("aabbccda")], cluster="doc", resamples=20)
+    # what the sentence advises can be done
+    for other, paired in (("aabbccdd", None), ("abcdabcd", False)):
+        found = bathyscope.compare([one, surveyed(other)], cluster="doc", paired=paired, resamples=20)
+        assert any("number of these: LlamaForCausalLM (1) 4, LlamaForCausalLM (2) 4" in note for note in found.notes)
 
 
 def test_no_difference_can_be_found() -> None:

@@ -198,9 +198,6 @@ def _cohorts(sides: Sequence[ComparedPrompts], paired: bool | None) -> tuple[lis
             # A side joins a cohort on the prompts that all its sides share, and the cohort is cut to these.
             shared, places, others = np.intersect1d(cohort.prompts[0], matched.first, return_indices=True)
             if shared.size:
-                _require_same_clusters(
-                    sides[cohort.members[0]], side, cohort.prompts[0][places], matched.second[others]
-                )
                 cohort.prompts[:] = [*(prompts[places] for prompts in cohort.prompts), matched.second[others]]
                 cohort.members.append(number)
                 break
@@ -219,20 +216,6 @@ def _reason(
             for n in without
         )
     return why_no_interval(difference, unit)
-
-
-def _require_same_clusters(
-    first: ComparedPrompts, second: ComparedPrompts, prompts: NDArray[np.intp], others: NDArray[np.intp]
-) -> None:
-    if first.curves.cluster is None or second.curves.cluster is None:
-        return
-    unlike = np.flatnonzero(first.curves.cluster[prompts] != second.curves.cluster[others])
-    if unlike.size:
-        raise OptionError(
-            f"{first.name} and {second.name} measured the same prompts and put them into different clusters "
-            f"({unlike.size} of {prompts.size}, the first of them {first.prompt_ids[prompts[unlike[0]]]!r}). Label "
-            "them alike, or compare them as two samples: paired=False (--unpaired)."
-        )
 
 
 def _copy_notes(runs: Sequence[Run]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,9 @@ def draw_as_one(
         paired: as in ``compare``; False = the same prompts of two runs are other draws.
 
     Raises:
-        OptionError: a label that makes no clusters.
+        OptionError: a label that makes no clusters, or other ones of the same prompts in another run.
     """
-    numbers = _copies_and_pairs(sides, paired) if label is None else _clusters(sides, label)
+    numbers = _copies_and_pairs(sides, paired) if label is None else _clusters(sides, label, paired)
     return [replace(side, curves=replace(side.curves, cluster=member)) for side, member in zip(sides, numbers)]
 
 
@@ -41,8 +41,7 @@ def _copies_and_pairs(sides: Sequence[ComparedPrompts], paired: bool | None) -> 
     places = _split(np.arange(together.size), sides)
     matched: list[tuple[int, int, Match]] = []
     for first, second in combinations(range(len(sides)), 2):
-        # what speaks against insisted pairs is warned of where sides are paired, and here once is enough
-        pairs = pairs_by_id(sides[first], sides[second]) if paired else match(sides[first], sides[second], paired)
+        pairs = _pairs(sides[first], sides[second], paired)
         matched.append((first, second, pairs))
         linked = np.arange(together.size)
         linked[places[second][pairs.second]] = places[first][pairs.first]
@@ -56,17 +55,46 @@ def _copies_and_pairs(sides: Sequence[ComparedPrompts], paired: bool | None) -> 
     return numbers if has_copies or overlap else [None] * len(sides)
 
 
-def _clusters(sides: Sequence[ComparedPrompts], label: str) -> Sequence[Numbers]:
+def _pairs(first: ComparedPrompts, second: ComparedPrompts, paired: bool | None) -> Match:
+    # what stands against insisted pairs is warned of where sides are paired, and once is enough
+    return pairs_by_id(first, second) if paired else match(first, second, paired)
+
+
+def _clusters(sides: Sequence[ComparedPrompts], label: str, paired: bool | None) -> Sequence[Numbers]:
     values = []
     for side in sides:
         try:
-            values += clusters(side.prompts, label)
+            values.append(clusters(side.prompts, label))
         except OptionError as error:
             raise OptionError(f"{side.name}: {error}") from error
+    # before clusters that hold copies of one prompt are one: the same prompts of two runs would join them all
+    _require_same_clusters(sides, values, paired)
     # numbered over all runs together: equal labels are one cluster in every run
-    together = drawn_together(parts(values)[1], _copies(sides, of_each_run=False))
+    together = drawn_together(parts(chain(*values))[1], _copies(sides, of_each_run=paired is False))
     assert together is not None
     return _split(together, sides)
+
+
+def _require_same_clusters(
+    sides: Sequence[ComparedPrompts], values: Sequence[Sequence[str | None]], paired: bool | None
+) -> None:
+    """Refuse runs that put the same prompts into different clusters.
+
+    Args:
+        values: the label of every prompt of each side.
+    """
+    for first, second in combinations(range(len(sides)), 2):
+        pairs = _pairs(sides[first], sides[second], paired)
+        unlike = [
+            place for place, other in zip(pairs.first, pairs.second) if values[first][place] != values[second][other]
+        ]
+        if unlike:
+            raise OptionError(
+                f"{sides[first].name} and {sides[second].name} measured the same prompts and put them into different "
+                f"clusters ({len(unlike)} of {len(pairs.first)}, the first of them "
+                f"{sides[first].prompt_ids[unlike[0]]!r}). Label them alike, or compare them as two samples: "
+                "paired=False (--unpaired)."
+            )
 
 
 def _copies(sides: Sequence[ComparedPrompts], of_each_run: bool) -> Numbers:

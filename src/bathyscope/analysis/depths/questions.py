@@ -15,7 +15,8 @@ from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model.identity import compare_models
 from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
-from bathyscope.prompts.parts import level_name, members_by_value, order_fault
+from bathyscope.prompts.order_faults import order_fault
+from bathyscope.prompts.parts import level_name, members_by_value
 from bathyscope.statistics.difference import slope_coefficients
 from bathyscope.surveying.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
 
