@@ -12,17 +12,21 @@ import random
 import shutil
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 import xarray as xr
-from support import waves, zoo
+from support import quantised, waves, zoo
 from support.damage import Damage, damaged_bytes, damaged_lines, damaged_results, damaged_safetensors, damaged_text
 from support.gguf_files import write_llama
+from support.stored import write_states
 
 import bathyscope
 from bathyscope.analysis.between.map_results import encode_maps
@@ -31,7 +35,11 @@ from bathyscope.core.recipes import read_recipe
 from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.model.files import require_whole
 from bathyscope.model.gguf import open_gguf
+from bathyscope.model.packed.folder import open_packed
+from bathyscope.model.states.folder import open_folder
 from bathyscope.pages.papers.json_record import score
+from bathyscope.prompts.prompt_rows import read_prompts
+from bathyscope.runs.manifest import Manifest
 from bathyscope.runs.shards import decode, encode_results
 from bathyscope.surgery.checkpoint.json_record import export_record
 from bathyscope.surgery.scheduled.speed import Speeds
@@ -226,7 +234,100 @@ def _look_at_checkpoint(folder: Path, name: str) -> object:
     return bathyscope.estimate(str(folder), [[1, 2, 3]]).flops
 
 
+def _states(name: str) -> Callable[[Path], str]:
+    def make(folder: Path) -> str:
+        write_states(folder, zoo.build("llama"), [[5, 9, 7, 11], [3, 8, 6, 4]], layout="packed", served="top1_ids")
+        return next(path.name for path in sorted(folder.iterdir()) if path.suffix == name)
+
+    return make
+
+
+def _open_states(folder: Path, name: str) -> object:
+    states = open_folder(folder)
+    read = [(states.states_of(prompt).sum(), states.told_of(prompt, "top1_ids")) for prompt in states.prompts]
+    return read, states.with_boundaries(None, 5).hashed(lambda done: None).identity()
+
+
+def _quantised(kind: str, name: str) -> Callable[[Path], str]:
+    def make(folder: Path) -> str:
+        packed = quantised.write(quantised.KINDS[kind], folder.parent / "quantised").packed
+        shutil.copytree(packed, folder)
+        shutil.rmtree(folder.parent / "quantised")
+        return name
+
+    return make
+
+
+def _unpack(folder: Path, name: str) -> object:
+    """Unpack every weight of a quantised folder, as the library asks for them."""
+    packed = open_packed(str(folder), json.loads((folder / "config.json").read_text()), lambda: folder)
+    if packed is None:
+        return None
+    outline = torch.nn.Module()
+    return packed.description, [weight[...].shape for weight in packed.tensors(outline).values()]
+
+
+def _unpack_declared(folder: Path, name: str) -> object:
+    """Unpack by another configuration; one that is no JSON object is refused before it comes here."""
+    try:
+        declared = json.loads((folder / name).read_text())
+    except (ValueError, RecursionError):
+        return None
+    return _unpack(folder, name) if isinstance(declared, dict) else None
+
+
+_TURNS = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
+
+
+def _chats(folder: Path) -> str:
+    folder.mkdir()
+    rows = [{"messages": _TURNS, "id": "x", "level": 1}, {"messages": _TURNS, "level": 2}]
+    (folder / "chats.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return "chats.jsonl"
+
+
+def _chat_table(folder: Path) -> str:
+    folder.mkdir()
+    table = pyarrow.table({"messages": pyarrow.array([_TURNS] * 4), "level": [1, 2, 3, 4]})
+    pyarrow.parquet.write_table(table, folder / "chats.parquet")
+    return "chats.parquet"
+
+
+def _read_chats(folder: Path, name: str) -> object:
+    return [(prompt.messages, prompt.labels) for prompt in read_prompts(str(folder / name))]
+
+
+def _open_marked(folder: Path, name: str) -> object:
+    """Open a run whose files say that they belong to the damaged manifest, as its author can make them."""
+    try:
+        manifest = Manifest.from_tree(json.loads((folder / name).read_text()), name)
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return _open_run(folder, name)
+    for index, entry in ((0, manifest.record.shards.get(0)), (None, manifest.record.derived)):
+        if entry is None or not (folder / entry.file).is_file():
+            continue
+        content = io.BytesIO((folder / entry.file).read_bytes())
+        with suppress(OSError), h5py.File(content, "r+") as file:
+            file.attrs.update(manifest.identity.marks(index))
+        (folder / entry.file).unlink()
+        (folder / entry.file).write_bytes(content.getvalue())
+    run = _open_rehashed(folder, name)
+    opened = bathyscope.open(folder)
+    return run, opened.verdict.text, opened.stopped, opened.cycle, opened.stored, opened.record()
+
+
 KINDS = {
+    "states": Kind(_states(".safetensors"), _open_states, damaged_safetensors),
+    "states' record": Kind(_states(".json"), _open_states, damaged_text),
+    "gptq": Kind(_quantised("gptq-sorted", "model.safetensors"), _unpack, damaged_safetensors),
+    "compressed": Kind(_quantised("int4-sorted", "model.safetensors"), _unpack, damaged_safetensors),
+    "bitsandbytes": Kind(_quantised("nf4-double", "model.safetensors"), _unpack, damaged_safetensors),
+    "fp8": Kind(_quantised("fp8", "model.safetensors"), _unpack, damaged_safetensors),
+    "gptq's configuration": Kind(_quantised("gptq-4", "config.json"), _unpack_declared, damaged_text),
+    "compressed configuration": Kind(_quantised("int4-zeros", "config.json"), _unpack_declared, damaged_text),
+    "chats": Kind(_chats, _read_chats, damaged_lines),
+    "chats in a table": Kind(_chat_table, _read_chats, damaged_bytes),
+    "manifest with its marks": Kind(_make_run("manifest.json"), _open_marked, damaged_text),
     "manifest": Kind(_make_run("manifest.json"), _open_run, damaged_text),
     "shard": Kind(_make_run("shard-00000.nc"), _open_rehashed, damaged_bytes),
     "prompts": Kind(_make_run("prompts.jsonl"), _open_rehashed, damaged_lines),
@@ -311,11 +412,18 @@ def test_entries_of_a_repair_are_of_their_kind(name: str, value: object, tmp_pat
 
 @pytest.mark.parametrize("value", [[1.0], "1", None, True])
 def test_speeds_are_numbers(value: object) -> None:
-    record = {"before": 1.0, "after": 2.0, "ratio_low": 1.0, "ratio_high": 3.0, "tokens": 8, "repeats": 3}
+    record = {"before": 1.0, "after": 2.0, "ratio_min": 1.0, "ratio_max": 3.0, "tokens": 8, "repeats": 3}
     assert Speeds.from_record({**record, "ratio": 9.0}).ratio == 2.0
     for name in record:
         with pytest.raises(TypeError, match=f"its {name} is no number"):
             Speeds.from_record({**record, name: value})
+
+
+def test_speeds_of_an_earlier_version_are_read() -> None:
+    record = {"before": 1.0, "after": 2.0, "ratio_low": 1.0, "ratio_high": 3.0, "tokens": 8, "repeats": 3}
+    speeds = Speeds.from_record({**record, "ratio": 2.0})
+    assert (speeds.ratio_min, speeds.ratio_max) == (1.0, 3.0)
+    assert Speeds.from_record(speeds.record()) == speeds
 
 
 @pytest.mark.parametrize("value", [[4], "4", 4.0, True])

@@ -35,7 +35,7 @@ EXEMPT: Final = {
     "core/headroom.py:_mapped": SYSTEM,
     "core/lazy.py:homes": PACKAGE,
     "core/strict.py:read_yaml": NO_FILE,
-    "measures/jacobian/files.py:_own": LOOKED_AT,
+    "measures/jacobian/files.py:_read_own_file": LOOKED_AT,
     "measures/jacobian/files.py:_published": LOOKED_AT,
     "measures/jacobian/archives.py:require_plain_archive": "an archive in what core.foreign has opened",
     "measures/jacobian/writing.py:_is_lens": "core.own_files asks it of a regular file alone",

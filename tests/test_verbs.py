@@ -18,13 +18,14 @@ import bathyscope
 from bathyscope.analysis import options as analysis
 from bathyscope.analysis.probes import ing_probe, subjoiner, wic_probe
 from bathyscope.cli.arguments import LOADING
+from bathyscope.core.bundles import names_in
 from bathyscope.core.result import Result
 from bathyscope.measures.options import FitLensOptions
 from bathyscope.model.options import LoadOptions
 from bathyscope.pages.files.export import save_figures
 from bathyscope.pages.options import FileOptions, PageOptions, PlotOptions, ReproduceOptions
 from bathyscope.surgery import options as surgery
-from bathyscope.surveying.options import CourseOptions, EstimateOptions, StatesOptions, SurveyOptions
+from bathyscope.surveying.options import BUNDLES, CourseOptions, EstimateOptions, StatesOptions, SurveyOptions
 
 SECTIONS = ("model", "measures", "surveying", "surgery", "analysis", "pages")
 VERBS: dict[type, Callable[..., Any]] = {
@@ -62,6 +63,8 @@ OBJECTS = {
     *("prompts", "calibration", "test", "verify", "train", "validation", "corpus", "words", "tasks", "data"),
     *("schedule", "by", "pairs", "paired", "tokenizer", "family", "rates", "clock", "loading", "variables"),
     *("progress", "command", "out", "checkpoints", "panel", "ax"),
+    # what the survey takes several options in
+    *("growing", "writing", "placement"),
 }
 WIDER = {
     LoadOptions: ("dtype", "device"),
@@ -87,14 +90,18 @@ def members(hint: Any) -> set[Any]:
 def test_options_are_the_arguments_of_the_call(options_type: type) -> None:
     verb = VERBS[options_type]
     arguments = inspect.signature(verb).parameters
+    bundled = names_in(BUNDLES) if options_type is SurveyOptions else []
     taken, written = typing.get_type_hints(verb, include_extras=True), typing.get_type_hints(options_type)
     declared = {option.name: option for option in fields(options_type)}
-    assert [name for name in declared if name not in arguments] == []
+    assert [name for name in declared if name not in arguments] == bundled
+    assert set(bundled) & set(arguments) == set()
     lacking = {name for name, argument in arguments.items() if argument.kind is not argument.VAR_KEYWORD} - set(
         declared
     )
     assert lacking <= OBJECTS
     for name, option in declared.items():
+        if name in bundled:
+            continue
         default = arguments[name].default
         assert option.default is not MISSING, name
         assert option.default == (None if default is inspect.Parameter.empty else default), name

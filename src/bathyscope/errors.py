@@ -28,7 +28,7 @@ class BathyscopeError(Exception):
 
     def __str__(self) -> str:
         # messages name tensors, files and fields that others have named
-        return shown(super().__str__(), keep="\n")
+        return legible(super().__str__(), keep="\n")
 
 
 class OptionError(BathyscopeError, ValueError):
@@ -101,7 +101,7 @@ class RankError(BathyscopeError, RuntimeError):
         self.speaks = speaks
 
 
-def shown(text: object, keep: str = "") -> str:
+def legible(text: object, keep: str = "") -> str:
     r"""Return the text with every letter escaped that would act on a terminal or a page, or that no file can hold.
 
     Controls (``\x1b``, ``\n``), marks that turn the direction of text (``\u202e``), halves of letters (``\udc80``)
@@ -177,4 +177,4 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
             outermost = level
         frame, level = frame.f_back, level + 1
-    warnings.warn(shown(message, keep="\n"), category, stacklevel=outermost + 1)
+    warnings.warn(legible(message, keep="\n"), category, stacklevel=outermost + 1)

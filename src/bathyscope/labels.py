@@ -59,7 +59,7 @@ def variable(
         units: nats, bits, 1 (none), deg …
         source: key of the work it is from and the section, or ``own``.
         formula: in the letters of ``docs/measures.md``.
-        direction: what lies first in a difference, or whether more is better.
+        direction: what is first in a difference, or whether more is better.
 
     Example:
         >>> spread = bathyscope.extend.variable(["prompt", "block"], np.zeros((2, 4)), "spread", "1", source="own")
@@ -143,7 +143,7 @@ def interval(name: str, label: Callable[..., Label], of: str, *details: str, **m
 def labelled(
     table: Table, values: Mapping[str, Any], coords: Mapping[str, Any] | None = None, **texts: object
 ) -> xr.Dataset:
-    """A dataset of the arrays, each with the dimensions and attributes that stand in its table.
+    """A dataset of the arrays, each with the dimensions and attributes that are in its table.
 
     Args:
         texts: what takes the place of each ``{name=…}``.

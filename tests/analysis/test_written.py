@@ -23,12 +23,21 @@ _IDENTITY["measures"] = {**_MEASURED, "lens": {**(_MEASURED["lens"] or {}), "pos
 RUN = replace(_RUN, manifest={**_RUN.manifest, "identity": _IDENTITY})
 
 
-def run_with(depth: np.ndarray, right: np.ndarray) -> bathyscope.Run:
+def run_with(depth: np.ndarray, right: np.ndarray, ended: np.ndarray | None = None) -> bathyscope.Run:
     lens = RUN["lens"]
     values = {name: ("prompt", depth.astype(float)) for name in ("settle_depth", "prediction_depth")}
-    labels = {"right": right, "written": np.ones(PROMPTS), "ended": np.zeros(PROMPTS)}
+    labels = {"right": right, "written": np.ones(PROMPTS), "ended": np.ones(PROMPTS) if ended is None else ended}
     lens = lens.assign({**values, "deep_thinking_ratio": ("prompt", depth / 10)})
     return replaced(RUN, "lens", lens.assign_coords({name: ("prompt", label) for name, label in labels.items()}))
+
+
+def test_texts_that_the_limit_ended_are_counted() -> None:
+    rng = np.random.default_rng(0)
+    right = rng.integers(2, size=PROMPTS)
+    found = bathyscope.written(run_with(rng.normal(size=PROMPTS), right, (np.arange(PROMPTS) % 4 > 0).astype(float)))
+    assert f" of {PROMPTS} prompts; the limit of tokens ended {PROMPTS // 4} of the texts." in found.text
+    assert found.record()["cut_off"] == PROMPTS // 4
+    assert "the limit" not in bathyscope.written(run_with(rng.normal(size=PROMPTS), right)).text
 
 
 def test_a_planted_relation_is_found() -> None:

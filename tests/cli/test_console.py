@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bathyscope.cli import console, main
+from bathyscope.cli import console, main, table_printing
 
 ODD = "a\x1b[31mred\x9b2J\n\u202eb"
 SHOWN = "a\\x1b[31mred\\x9b2J\\n\\u202eb"
@@ -37,7 +37,7 @@ def test_control_characters_are_shown_and_not_obeyed(terminal: bool, monkeypatch
     out = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setenv("COLUMNS", "160")
-    console.write_table(["prompt", "value"], [[ODD, 1.0]])
+    table_printing.write_table(["prompt", "value"], [[ODD, 1.0]])
     console.write(f"about {ODD}")
     seen = out.getvalue()
     assert SHOWN in seen
@@ -91,7 +91,7 @@ def test_closed_streams_are_no_fault(closed: str) -> None:
 
 
 def test_numbers_stand_right_and_missing_ones_are_dashes(capsys: pytest.CaptureFixture[str]) -> None:
-    console.write_table(
+    table_printing.write_table(
         ("name", "share"), [["a", 0.25], ["b [c]", None], ["long name", float("nan")]], "Title", ["Below."]
     )
     lines = capsys.readouterr().out.splitlines()
@@ -107,7 +107,7 @@ def test_a_long_list_ends_its_lines_behind_commas(columns: int, monkeypatch: pyt
     monkeypatch.setattr(sys, "stdout", out := Terminal())
     monkeypatch.setenv("COLUMNS", str(columns))
     blocks = ",".join(f"drop:{block}" for block in range(5, 31))
-    console.write_table(("candidate", "left out", "cost"), [["choice", blocks, 0.25], ["last", "drop:30", 0.5]])
+    table_printing.write_table(("candidate", "left out", "cost"), [["choice", blocks, 0.25], ["last", "drop:30", 0.5]])
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in out.getvalue().splitlines()]
     assert max(map(len, lines)) <= columns
     assert re.findall(r"drop:\d+\b", " ".join(lines)) == [f"drop:{block}" for block in [*range(5, 31), 30]]
@@ -120,7 +120,7 @@ def test_words_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -
     for columns in ("46", "24"):
         monkeypatch.setenv("COLUMNS", columns)
         out.truncate(0)
-        console.write_table(
+        table_printing.write_table(
             ("name", "meaning", "share"), [["crossing_share", "how many resamples meet the criterion", 0.25]]
         )
         lines = [re.sub(r"\x1b\[\d*m", "", line) for line in out.getvalue().replace("\0", "").splitlines()]

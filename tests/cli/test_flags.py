@@ -23,7 +23,9 @@ from bathyscope.cli.flags import (
     options_of_call,
     read_whole_number,
 )
+from bathyscope.core.bundles import names_in
 from bathyscope.measures.registry import MEASURES
+from bathyscope.surveying.options import BUNDLES
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,8 @@ def test_every_option_of_every_measure_has_one_flag_with_help() -> None:
 
 def test_every_argument_of_the_survey_can_be_given() -> None:
     # what workers load a model with are the flags of load
-    arguments = set(inspect.signature(bathyscope.survey).parameters) - {"progress", "command", "loading"}
+    arguments = {*inspect.signature(bathyscope.survey).parameters, *names_in(BUNDLES)}
+    arguments -= {"progress", "command", "loading", *BUNDLES}
     assert arguments - {"model", "options"} <= {option.name for option in fields(CALL)}
 
 
@@ -179,6 +182,10 @@ def test_every_argument_of_the_survey_can_be_given() -> None:
         (
             ["--skip.positions", "3"],
             "--skip.positions: '3' is not a list of lists; write it as JSON: '[[9, 41], [17]]'.",
+        ),
+        (
+            ["--erasure.positions", '{"at": '],
+            """--erasure.positions: '{"at": ' is not a JSON object (Expecting value""",
         ),
         (["--skip.positions", "[1"], "--skip.positions: '[1' is not a JSON list (Expecting ',' delimiter: line 1 colu"),
     ],

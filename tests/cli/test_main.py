@@ -21,7 +21,12 @@ from rich.console import Console
 import bathyscope
 from bathyscope.cli import main, session
 from bathyscope.cli.app import app
-from bathyscope.cli.console import log_lines, logged_as_lines, quiet_libraries, say
+from bathyscope.cli.console import (
+    log_lines,
+    logged_as_lines,
+    quiet_libraries,
+    say,
+)
 from bathyscope.cli.contents import every_command
 from bathyscope.core.progress import LOGGER
 from bathyscope.core.strict import plain

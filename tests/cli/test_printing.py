@@ -95,13 +95,14 @@ def test_rows_keep_whole_numbers_whole() -> None:
 COMMANDS = sorted(Path(commands.__file__).parent.glob("*.py"))
 OF_A_COMMAND = {"Format", "is_terminal", "quiet_libraries", "say", "terminal_width", "write", "write_json"}
 """What a command takes of the console: messages, paths that were written, and records that are no result."""
+PRINTERS = ("bathyscope.cli.console", "bathyscope.cli.table_printing")
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
 def test_commands_print_results_through_the_one_printer(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    taken = {alias.name for node in imports if node.module == "bathyscope.cli.console" for alias in node.names}
+    taken = {alias.name for node in imports if node.module in PRINTERS for alias in node.names}
     assert taken <= OF_A_COMMAND
 
 

@@ -270,6 +270,11 @@ def test_an_option_that_the_template_does_not_read_is_refused(
     assert (
         "does not read the option 'enable_thinkng', which would change nothing. Did you mean 'enable_thinking'?" in said
     )
+    # names of the template's own, such as loops and keys of turns, are no options
+    for name in ("contents", "roles", "messge", "nonsense"):
+        assert main([*typed, f"--chat.{name}", "x"]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"does not read the option '{name}', which would change nothing. Check its name" in said
     assert main([*typed, "--chat.messages", "x"]) == 2
     assert "chat.messages is no option of a chat template to choose" in " ".join(capsys.readouterr().err.split())
 

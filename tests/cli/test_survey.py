@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import xarray as xr
 
@@ -95,6 +96,17 @@ def test_every_flag_of_a_measure_reaches_the_run(model_folder: Path, prompts_fil
     }
     assert found["drop"]["blocks"] == [0, 4]
     assert open_run(out).manifest["identity"]["seed"] == 5
+
+
+def test_places_by_name_are_a_json_object_or_a_flag_of_their_own(
+    model_folder: Path, prompts_file: Path, tmp_path: Path
+) -> None:
+    by_object, by_name = tmp_path / "object", tmp_path / "name"
+    typed = [(by_object, ["--skip.positions", '{"at": [3, -2]}']), (by_name, ["--skip.positions.at", "[3, -2]"])]
+    for out, flags in typed:
+        assert main(asked(model_folder, prompts_file, out, "--measures", "skip", *flags)) == 0
+        assert open_run(out)["skip"]["place"].values.tolist() == ["3", "-2"]
+    np.testing.assert_array_equal(open_run(by_object)["skip"].effect_at, open_run(by_name)["skip"].effect_at)
 
 
 def test_a_flag_overrides_the_recipe_and_the_recipe_a_preset(

@@ -7,7 +7,7 @@ import sys
 import pytest
 from rich.cells import cell_len
 
-from bathyscope.cli import console
+from bathyscope.cli import table_printing
 from bathyscope.cli.wrapping import cut, units, wrap
 from bathyscope.core.tables import TextTable
 from bathyscope.surgery.plan.tables import shorten_schedule
@@ -67,8 +67,8 @@ ROWS = [
 def test_tables_break_no_word_and_no_interval(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console, "terminal_width", lambda: width)
-    console.write_table(HEADINGS, ROWS)
+    monkeypatch.setattr(table_printing, "terminal_width", lambda: width)
+    table_printing.write_table(HEADINGS, ROWS)
     text = capsys.readouterr().out
     assert all(cell_len(line) <= width for line in text.splitlines())
     for row in ROWS:
@@ -81,8 +81,8 @@ def test_a_narrow_terminal_leaves_out_what_is_optional_and_says_so(
 ) -> None:
     headings, row = ["estimator", "difference", "d", "> 0"], ["prediction", "+0.061", "−0.9", "72 %"]
     for width, missing in ((40, []), (32, ["> 0"]), (26, ["> 0", "d"])):
-        monkeypatch.setattr(console, "terminal_width", lambda width=width: width)
-        console.write_table(headings, [row], "A title that is longer than its table", optional=("> 0", "d"))
+        monkeypatch.setattr(table_printing, "terminal_width", lambda width=width: width)
+        table_printing.write_table(headings, [row], "A title that is longer than its table", optional=("> 0", "d"))
         text = capsys.readouterr().out
         assert text.startswith("A title that is longer than its table\n")
         for heading, cell in zip(headings, row):
@@ -93,8 +93,10 @@ def test_a_narrow_terminal_leaves_out_what_is_optional_and_says_so(
 def test_an_indented_name_is_whole_in_a_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console, "terminal_width", lambda: 40)
-    console.write_table(["Variable", "Meaning"], [["  n_averaged_cross_entropy", "tokens that were averaged over"]])
+    monkeypatch.setattr(table_printing, "terminal_width", lambda: 40)
+    table_printing.write_table(
+        ["Variable", "Meaning"], [["  n_averaged_cross_entropy", "tokens that were averaged over"]]
+    )
     assert "  n_averaged_cross_entropy  " in capsys.readouterr().out
 
 
@@ -110,18 +112,18 @@ def test_a_file_keeps_what_a_terminal_shortens(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: at_terminal)
     table = TextTable(["name", "left out"], [["drop:3", "drop:1,drop:14"]], short={"left out": shorten_schedule})
-    console.print_table(table)
+    table_printing.print_table(table)
     printed = capsys.readouterr().out
     assert ("drop:1,drop:14" in printed) != at_terminal
     assert "drop:3" in printed
 
 
 def test_a_file_holds_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    console.write(SENTENCE)
+    table_printing.write(SENTENCE)
     assert capsys.readouterr().out == SENTENCE + "\n"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    console.write(SENTENCE)
+    table_printing.write(SENTENCE)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 2
     assert " ".join(lines) == SENTENCE

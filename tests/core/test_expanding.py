@@ -6,13 +6,15 @@ import gzip
 from io import TextIOWrapper
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bathyscope.core import expanding
 from bathyscope.errors import PromptError
-from bathyscope.prompts.files import open_text, read_rows
+from bathyscope.prompts.files import open_text, read_rows, rows_at_once
 from bathyscope.prompts.prompt_rows import read_prompts
 
 
@@ -73,3 +75,36 @@ def test_what_is_read_again_from_the_beginning_is_counted_again(tmp_path: Path) 
         assert text.read() == "One line.\nTwo lines.\n"
         with pytest.raises(OSError, match="read from its beginning"):
             text.buffer.seek(5)
+
+
+def test_what_a_small_file_unpacks_to_is_counted_before_its_lines_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"text": "a"}\n' * (5 << 20), 1))
+    assert file.stat().st_size < 1 << 20
+    rows = read_rows(file)
+    with pytest.raises(PromptError, match="unpack to more than 64 MiB"):
+        next(iter(rows))
+
+
+def test_a_parquet_table_unpacks_to_what_tables_do(tmp_path: Path) -> None:
+    """A dictionary of long values takes a hundredth of them on the disk."""
+    file = tmp_path / "p.parquet"
+    values = pyarrow.array(["a" * (17 << 20), "b" * (17 << 20), "c" * (17 << 20), "d" * (17 << 20)])
+    pyarrow.parquet.write_table(pyarrow.table({"text": values}), file, compression="zstd")
+    assert file.stat().st_size < 1 << 20
+    with pytest.raises(PromptError, match=r"its [\d,]+ bytes unpack to 68 MiB, as no table's do\. Give a parquet"):
+        next(iter(read_rows(file)))
+
+
+def test_rows_of_one_long_value_are_unpacked_a_few_at_a_time(tmp_path: Path) -> None:
+    """The value lies in the file once, and would be in memory once for each of a thousand rows."""
+    file = tmp_path / "p.parquet"
+    sizes = []
+    for value in ("a", "a" * (2 << 20)):
+        texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 1000, pyarrow.int32()), [value])
+        pyarrow.parquet.write_table(pyarrow.table({"text": texts}), file, compression="zstd", store_schema=False)
+        sizes.append(rows_at_once(file, pyarrow.parquet.ParquetFile(file).metadata))
+        assert next(iter(read_rows(file)))["text"] == value
+    assert sizes[0] == 1024
+    # 256 MiB
+    assert 8 <= sizes[1] <= 128

@@ -22,10 +22,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 import bathyscope
 import bathyscope.pages.page
 from bathyscope import extend
+from bathyscope.core.bundles import names_in
 from bathyscope.model.bundled import model_path
 from bathyscope.runs.contents import RunContents
 from bathyscope.surgery.exits import times
 from bathyscope.surveying import rates
+from bathyscope.surveying.options import BUNDLES
 
 LETTERS = {"model": "abcdefghijkl", "test": "nopqrstuvwxy"}
 """What the prompts of both files are of."""
@@ -155,7 +157,9 @@ def test_every_call_is_described_whole(name: str) -> None:
     assert wanted - parts == set()
     listed = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
     told = re.findall(r"^    (\*{0,2}\w+(?:, \*{0,2}\w+)*):", listed[1] if listed else "", re.MULTILINE)
-    assert {one.strip("* ") for names in told for one in names.split(",")} == set(signature.parameters) - {"gone"}
+    bundled = names_in(BUNDLES) if name == "survey" else []
+    wanted = {*signature.parameters, *bundled} - {"gone"}
+    assert {one.strip("* ") for names in told for one in names.split(",")} == wanted
 
 
 @pytest.mark.parametrize("name", FOR_STUDIES)

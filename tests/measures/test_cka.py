@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from support import naive, waves, zoo
+from support.rounding import assert_same_bits
 from support.stand_ins import checkpoint
 from transformers import PreTrainedModel
 
@@ -32,8 +35,8 @@ def ids(lengths: Sequence[int] = LENGTHS) -> list[list[int]]:
 
 
 def surveyed(model: Any = None, prompts: Any = None, **options: Any) -> xr.Dataset:
-    given = {"cka": OPTIONS, **options}
-    return bathyscope.survey(model or waves.loaded("llama"), prompts or ids(), ["cka"], progress=False, **given)["cka"]
+    chosen = {"cka": OPTIONS, **options}
+    return bathyscope.survey(model or waves.loaded("llama"), prompts or ids(), ["cka"], progress=False, **chosen)["cka"]
 
 
 def drawn(prompts: Sequence[Sequence[int]], seed: int = 0, **options: int) -> list[Minibatch]:
@@ -113,7 +116,7 @@ def test_names_dimensions_and_labels() -> None:
 
 def test_minibatches_are_of_nearly_equal_size_and_neighbours() -> None:
     for prompts, batch, sizes in ((13, 7, [7, 6]), (129, 128, [65, 64]), (7, 4, [7]), (4, 128, [4]), (8, 4, [4, 4])):
-        made = drawn([[1, 2, 3, 4, 5, 6, 7, 8]] * prompts, batch=batch, tokens_batch=16)
+        made = drawn([[1, 2, 3, 4, 5, 6, 7, 8, number] for number in range(prompts)], batch=batch, tokens_batch=16)
         assert [len(one.prompts) for one in made] == sizes
         assert [one.first for one in made] == np.cumsum([0, *sizes[:-1]]).tolist()
         numbers = [int(prompt.id) for one in made for prompt in one.prompts]
@@ -125,7 +128,7 @@ def test_tokens_are_drawn_once_each_and_alike_from_all_places() -> None:
     assert [own for one in everyone for own in one.sampled] == [tuple(range(n)) for n in LENGTHS]
     counts = np.zeros((4, 10))
     for seed in range(400):
-        (one,) = drawn([[1] * 10] * 4, seed, tokens_batch=16)
+        (one,) = drawn([[number] * 10 for number in range(4)], seed, tokens_batch=16)
         assert sum(len(set(own)) for own in one.sampled) == sum(len(own) for own in one.sampled) == 16
         for prompt, own in enumerate(one.sampled):
             counts[prompt, list(own)] += 1
@@ -166,24 +169,63 @@ def test_no_interval_from_four_prompts() -> None:
     assert got["ci_low"].sel(tokens="all").notnull().all()
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_copies_of_one_prompt_have_no_interval() -> None:
-    """What is left without one of them is what was there."""
-    found = surveyed(prompts=ids()[:1] * 6)
-    at = {"tokens": ["all", "rest"]}
-    assert np.isfinite(found.cka.sel(at)).all()
-    assert np.isnan(found.ci_low).all()
-    assert np.isnan(found.ci_high).all()
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 30), min_size=4, max_size=60), st.integers(4, 24))
+def test_minibatches_are_those_of_the_prompts_without_copies(numbers: list[int], batch: int) -> None:
+    different = list(dict.fromkeys(numbers))
+    assume(len(different) >= 4)
+    made, once = (
+        drawn([[5, 9, 8, 7, number] for number in listed], batch=batch, tokens_batch=16)
+        for listed in (numbers, different)
+    )
+    assert [[prompt.ids for prompt in one.prompts] for one in made] == [
+        [prompt.ids for prompt in one.prompts] for one in once
+    ]
+    assert [one.sampled for one in made] == [one.sampled for one in once]
+    assert [one.first for one in made] == [numbers.index(different[one.first]) for one in once]
 
 
-def test_copies_are_left_out_together() -> None:
-    own = ids()[:5]
-    (minibatch,) = drawn([*own, *own, own[0]], batch=20, tokens_batch=500)
-    for tokens in TOKENS:
-        positions, points = minibatch.positions, minibatch.points(tokens)
-        prompts_by_group = [{positions[points[place]][0] for place in group} for group in minibatch.groups(tokens)]
-        assert prompts_by_group == [{0, 5, 10}, {1, 6}, {2, 7}, {3, 8}, {4, 9}]
-        assert sorted(place for group in minibatch.groups(tokens) for place in group) == list(range(len(points)))
+def test_copies_of_prompts_say_nothing_that_the_prompts_do_not() -> None:
+    """A copy in another minibatch would be one more draw, and in the same one a likeness between two points."""
+    own = ids()
+    whole = surveyed()
+    verb = bathyscope.cka(waves.loaded("llama"), waves.loaded("gemma2"), own, **OPTIONS)
+    for order in ([*own, *own], [prompt for prompt in own for _ in range(3)], [*own, *own[:1] * 20]):
+        copied = surveyed(prompts=order)
+        of_two = bathyscope.cka(waves.loaded("llama"), waves.loaded("gemma2"), order, **OPTIONS)
+        for name in ("cka", "ci_low", "ci_high"):
+            assert_same_bits(copied[name].values, whole[name].values, name)
+            assert_same_bits(of_two[name].values, verb[name].values, name)
+    assert float((whole.ci_high - whole.ci_low).max()) > 0.01
+
+
+def test_what_is_one_prompt_to_either_model_is_one_of_both(tmp_path: Path) -> None:
+    """The second tokenizer knows no word for road and for house: two texts are one prompt to it."""
+    folders = [checkpoint(tmp_path / str(seed), seed=seed) for seed in (0, 1)]
+    texts = [f"the old house {word} where the road turned" for word in ("stood", "at", "seen", "village", "hills")]
+    file = folders[1] / "tokenizer.json"
+    plain = file.read_text(encoding="utf-8")
+    file.write_text(plain.replace('"stood"', '"stoood"').replace('"at"', '"aat"'), encoding="utf-8")
+    read = [bathyscope.load(folder).tokenizer(texts)["input_ids"] for folder in folders]
+    assert [len({tuple(ids) for ids in prompts}) for prompts in read] == [5, 4]
+    for pair in (folders, folders[::-1]):
+        both = bathyscope.cka(*pair, texts)
+        left = bathyscope.cka(*pair, [text for text in texts if " at " not in text])
+        for name in ("cka", "ci_low", "ci_high"):
+            assert_same_bits(both[name].values, left[name].values, name)
+
+
+@pytest.mark.parametrize("copies", [6, 200])
+def test_copies_of_three_prompts_are_three(copies: int) -> None:
+    prompts = [*ids()[:2], *ids()[2:3] * copies]
+    words = rf"needs at least 4 prompts; 3 different of {copies + 2} given"
+    with pytest.raises(OptionError, match=f"last tokens and {words}. Give more prompts, or leave cka out"):
+        surveyed(prompts=prompts)
+    with pytest.raises(OptionError, match=words):
+        bathyscope.cka(waves.loaded("llama"), waves.loaded("llama"), prompts)
+    facts = waves.facts(waves.loaded("llama"))
+    tokenized = [TokenizedPrompt(str(n), tuple(own)) for n, own in enumerate(prompts)]
+    assert Cka(CkaOptions()).unavailable(facts, tokenized) == f"it {words}"
 
 
 def test_last_tokens_that_are_all_the_same() -> None:
@@ -238,7 +280,7 @@ def refusal(prompts: int, options: Mapping[str, Any]) -> str:
         (
             3,
             {},
-            "cka compares prompts by their last tokens and needs at least 4 of them; 3 given. Give more prompts, or "
+            "cka compares prompts by their last tokens and needs at least 4 prompts; 3 given. Give more prompts, or "
             "leave cka out.",
         ),
         (9, {"batch": 3}, "cka: batch=3 is out of range; allowed: 4 to 4096."),
@@ -257,17 +299,21 @@ def test_of_all_measures_it_is_left_out_where_prompts_are_few() -> None:
         run = bathyscope.survey(model, prompts, "all", **options)
     assert "cka" not in run.measures
     assert "swap_cosine" in run.measures
-    with pytest.raises(OptionError, match="needs at least 4 of them; 3 given"):
+    with pytest.raises(OptionError, match="needs at least 4 prompts; 3 given"):
         bathyscope.survey(model, prompts, "all", cka={"batch": 8}, **options)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_prompts_that_do_not_differ_have_no_cka_and_are_told_so() -> None:
-    model = waves.loaded("llama")
+def test_points_that_do_not_differ_have_no_cka_and_are_told_so() -> None:
+    """Where no block attends, a last token knows nothing of those before."""
+    hf = zoo.entry("llama").build()
+    for block in hf.model.layers:
+        block.self_attn.o_proj.weight.data.zero_()
+    model = bathyscope.load(hf)
     with pytest.warns(
         UserWarning, match=r"no boundary has a CKA \(tokens: last\), because the compared points are all"
     ):
-        equal = bathyscope.cka(model, model, [[5, 9, 7, 30, 8]] * 5)
+        equal = bathyscope.cka(model, model, [[5, 9, 7, number, 8] for number in range(30, 35)])
     assert equal["cka"].sel(tokens="last").isnull().all()
     assert equal["cka"].sel(tokens="all").notnull().any()
     assert equal.text == (

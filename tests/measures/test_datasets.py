@@ -173,10 +173,10 @@ def observed(name: str, batch: Batch) -> dict[str, xr.Dataset]:
     ]
     for measure in made.values():
         measure.prepare(known, prompts, seed=0)
-        measure.begin(wave, waves.reference_of(measure) or prompts)
+        measure.read_reference(wave, waves.reference_of(measure) or prompts)
     probes = {key: measure.probe(known, batch, range(batch.size)) for key, measure in made.items()}
     for probe in probes.values():
-        probe.beside(probes)
+        probe.meet_probes(probes)
     wave.run(batch, list(probes.values()))
     for probe in probes.values():
         probe.after(wave, lambda share: None)

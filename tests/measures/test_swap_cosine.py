@@ -147,7 +147,7 @@ def test_only_the_asked_blocks() -> None:
 
 def test_noise_is_what_the_control_row_deviates_by(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block that answers by the number of rows it is given: a caricature of low-precision kernels."""
-    monkeypatch.setattr("bathyscope.model.anatomy.checks._require_own_rows", lambda *_: None)
+    monkeypatch.setattr("bathyscope.model.anatomy.checks.require_own_rows", lambda *_: None)
     hf = zoo.entry("llama").build()
     model = waves.load(hf)
     ids = zoo.prompts(hf, (12, 12))

@@ -201,13 +201,13 @@ def test_shards_change_nothing(batch_tokens: int) -> None:
 
 
 def test_the_maps_are_the_same_to_the_bit_whatever_the_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    begin, kept = TranslatedLens.begin, []
+    read, kept = TranslatedLens.read_reference, []
 
     def keeping(measure: TranslatedLens, *given: Any) -> None:
-        begin(measure, *given)
+        read(measure, *given)
         kept.append(measure.translators.weights_LDD.numpy().tobytes())
 
-    monkeypatch.setattr(TranslatedLens, "begin", keeping)
+    monkeypatch.setattr(TranslatedLens, "read_reference", keeping)
     for batch_tokens in (1, 10_000):
         surveyed(batch_tokens=batch_tokens)
     assert kept[0] == kept[1]

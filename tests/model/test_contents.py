@@ -247,6 +247,22 @@ def test_contents_are_equal_where_all_of_their_parts_are(first: Any, second: Any
     assert reader.read([first, second, first]) == reader.read([first, second, first])
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    arrays.arrays(st.sampled_from([np.float32, np.int64]), st.integers(1, 4), elements=st.integers(0, 9)),
+    st.data(),
+    st.sampled_from([lambda one: one, lambda one: [1, one], lambda one: {"a": (one, "b")}]),
+)
+def test_one_other_number_is_another_content(array: Any, data: Any, put: Any) -> None:
+    """Independent draws are hardly ever arrays of one shape with other numbers."""
+    other = array.copy()
+    other[data.draw(st.integers(0, len(array) - 1))] += 1
+    reader = ContentReader(nn.Identity())
+    assert reader.read(put(array)) == reader.read(put(array.copy())) != reader.read(put(other))
+    if isinstance(put(array), np.ndarray):
+        assert reader.read(torch.from_numpy(array)) != reader.read(torch.from_numpy(other))
+
+
 def test_what_holds_itself_is_read() -> None:
     ring: list[Any] = [1]
     ring.append(ring)

@@ -274,7 +274,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "core/calls",
         "calls-do-not-look-at-conditions-between-options",
-        "require_conditions(options_type, bound.arguments)",
+        "require_conditions(options_type, arguments)",
         "pass",
         "core/test_conditions.py",
     ),

@@ -170,9 +170,16 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "measures/of/cka",
-        "copies-are-left-out-one-by-one",
-        "if copies is None else copies.tolist()",
-        "",
-        "measures/test_cka.py::test_copies_of_one_prompt_have_no_interval",
+        "copies-are-further-points",
+        "numbers = copies_in(prompts) if copies is None else copies",
+        "numbers = copies",
+        "measures/test_cka.py::test_copies_of_prompts_say_nothing_that_the_prompts_do_not",
+    ),
+    Bug(
+        "analysis/between/cka",
+        "prompts-of-two-models-are-divided-by-the-tokens-of-each",
+        "minibatches(model_prompts, chosen, seed, copies)",
+        "minibatches(model_prompts, chosen, seed)",
+        "measures/test_cka.py::test_what_is_one_prompt_to_either_model_is_one_of_both",
     ),
 )

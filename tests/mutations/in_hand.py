@@ -27,7 +27,7 @@ BUGS: tuple[Bug, ...] = (
         "surgery/test_by_hand.py::test_what_is_written_is_greedy_whatever_numbers_blocks_bear",
     ),
     Bug(
-        "surgery/checkpoint/folder",
+        "surgery/checkpoint/exportable",
         "numbers-that-are-computed-with-are-renumbered",
         "    if places:\n",
         "    if len(places) > len(changed) + 99:\n",

@@ -84,4 +84,32 @@ BUGS: tuple[Bug, ...] = (
         "elif False:",
         "runs/test_selecting.py::test_a_number_means_the_same_alone_and_in_a_range",
     ),
+    Bug(
+        "surgery/checkpoint/folder",
+        "a-model-that-fails-itself-is-exported",
+        "    require_running(source)\n",
+        "",
+        "surgery/checkpoint/test_in_memory.py::test_a_model_that_fails_itself_is_refused_with_its_reason",
+    ),
+    Bug(
+        "surgery/checkpoint/in_memory",
+        "weights-of-another-precision-are-loaded-in-silence",
+        "and weight.dtype != dtype\n",
+        "and weight.dtype == torch.float64 != dtype\n",
+        "surgery/checkpoint/test_in_memory.py::test_a_copy_loads_as_most_weights_are_and_says_which_are_not",
+    ),
+    Bug(
+        "surveying/distributed/joining",
+        "a-control-has-to-be-in-every-folder",
+        "return [place for place in places if place.is_dir()]",
+        "return places",
+        "surveying/distributed/test_joining.py::test_parts_without_a_control_that_others_have_are_named",
+    ),
+    Bug(
+        "surveying/training/course",
+        "every-step-warns-of-the-same-prompts",
+        "with leaving_out(remarks):",
+        "with leaving_out(frozenset()):",
+        "core/test_repeated.py::test_every_step_reads_the_same_prompts_and_says_so_once",
+    ),
 )

@@ -60,7 +60,7 @@ BUGS: tuple[Bug, ...] = (
         "surgery/scheduled/speed",
         "two-figures-for-one-speed",
         "return self.after / self.before",
-        "return (self.ratio_low + self.ratio_high) / 2",
+        "return (self.ratio_min + self.ratio_max) / 2",
         "pages/acts/test_plan_head.py::test_the_page_has_one_figure_for_speed",
     ),
     Bug(
@@ -97,5 +97,28 @@ BUGS: tuple[Bug, ...] = (
         "if arguments.get(_SECOND_STREAM) is not None:",
         "if False:",
         "surgery/scheduled/test_running.py::test_a_second_stream_is_refused_and_the_export_generates",
+    ),
+    Bug(
+        "surveying/training/gathering",
+        "weights-of-an-earlier-step-are-gathered",
+        "module.reshard()",
+        "pass",
+        "surveying/training/test_sharded.py::test_a_loop_with_scattered_weights_is_watched_and_stays_as_it_is",
+    ),
+    Bug(
+        "surveying/training/gathering",
+        "a-sharded-model-keeps-the-classes-of-its-copy",
+        """        for module, kind in classes:
+            module.__class__ = kind
+""",
+        "        pass",
+        "surveying/training/test_sharded.py::test_a_loop_with_scattered_weights_is_watched_and_stays_as_it_is",
+    ),
+    Bug(
+        "surveying/training/watch",
+        "one-process-refuses-alone",
+        "fault = fault if self._gathering is None else self._gathering.agreed(fault)",
+        "pass",
+        "surveying/training/test_sharded.py::test_what_the_first_process_refuses_all_of_them_refuse",
     ),
 )

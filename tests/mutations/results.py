@@ -31,8 +31,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "core/tables",
         "pages-change-the-signs-of-words",
-        "        return shown(value)\n",
-        "        return as_number(shown(value))\n",
+        "        return legible(value)\n",
+        "        return as_number(legible(value))\n",
         "core/test_tables.py::test_pages_write_minus_signs_in_numbers_and_leave_texts_as_they_are",
     ),
     Bug(
@@ -71,7 +71,7 @@ BUGS: tuple[Bug, ...] = (
         "pages/acts/test_sections.py::test_three_printers_write_the_same_cells",
     ),
     Bug(
-        "cli/console",
+        "cli/table_printing",
         "a-file-has-shortened-schedules",
         "if heading in table.short and sys.stdout.isatty() else cell",
         "if heading in table.short else cell",

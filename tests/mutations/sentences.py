@@ -112,7 +112,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "runs/readings",
-        "prompts-that-agree-are-certain",
+        "depths-that-agree-are-certain",
         "if self.units > 1 and agree(values):",
         "if False:",
         "runs/test_verdict.py::test_prompts_that_agree_leave_as_much_open_as_a_difference_of_them",

@@ -6,7 +6,7 @@ from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     Bug(
-        "surgery/checkpoint/folder",
+        "surgery/checkpoint/exportable",
         "a-changed-table-is-exported-as-it-was",
         ", *changed_tables(hf)]",
         "]",

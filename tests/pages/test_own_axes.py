@@ -21,7 +21,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from support.artists import curve
 from support.synthetic import synthetic_run
-from support.synthetic_tokens import complete_run, with_tokens
+from support.synthetic_tokens import complete_run, with_places, with_tokens
 
 import bathyscope
 from bathyscope.core.text import visible
@@ -238,6 +238,50 @@ def test_three_measures_below_each_other_are_readable() -> None:
     assert figure.axes == list(axes)
 
 
+@pytest.mark.parametrize("layout", [None, "constrained"])
+@pytest.mark.parametrize("panels", [("lens.kl", "residual.cosines", "skip.future"), ("lens.kl", "skip", "drop.kl")])
+def test_three_measures_next_to_each_other_on_a_page_keep_room_for_what_they_show(
+    layout: str | None, panels: tuple[str, ...]
+) -> None:
+    """With letters of matplotlib's usual size, titles and labels would leave the axes next to nothing."""
+    figure, axes = plt.subplots(1, 3, figsize=(6.75, 2.3), layout=layout)
+    for panel, ax in zip(panels, axes):
+        bathyscope.plot(RUN, panel, ax)
+    figure.draw_without_rendering()
+    for ax in axes:
+        assert_readable(ax)
+        box = ax.get_position(original=True)
+        assert box.width > 0.4 / 3
+        assert box.height > 0.4
+        assert min(text.get_fontsize() for text in (ax.title, ax.xaxis.label, ax.yaxis.label)) >= 5
+    for left, right in pairwise(axes):
+        assert not left.get_tightbbox().overlaps(right.get_tightbbox().padded(-1))
+    # limits that were raised for a legend while axes were lower are those of the curves again
+    top = max(float(np.max(line.get_ydata())) for line in axes[0].lines)
+    assert axes[0].get_ylim()[1] < 1.8 * top
+
+
+def test_texts_of_ones_own_keep_their_letters_where_others_shrink() -> None:
+    _figure, axes = plt.subplots(1, 3, figsize=(6.75, 2.3), layout="constrained")
+    bathyscope.plot(RUN, "lens.kl", axes[0])
+    axes[0].set_title("Mine (index)", fontsize=13)
+    bathyscope.plot(RUN, "residual.cosines", axes[1])
+    bathyscope.plot(RUN, "skip.future", axes[2])
+    assert (axes[0].get_title().replace("\n", " "), axes[0].title.get_fontsize()) == ("Mine (index)", 13)
+    assert axes[0].xaxis.label.get_fontsize() < 10
+    assert axes[1].get_xlabel() == "block"
+
+
+def test_longer_numbers_have_room() -> None:
+    """Limits that are set later have other numbers, and a figure without a layout is not arranged again."""
+    _figure, ax = plt.subplots(figsize=(3.3, 2.5))
+    bathyscope.plot(RUN, "lens.kl", ax)
+    ax.set_ylim(0, 0.1)
+    ax.figure.draw_without_rendering()
+    assert ax.get_yticklabels()[1].get_text().startswith("0.")
+    assert ax.yaxis.label.get_window_extent().x0 >= 0
+
+
 def test_settings_of_a_journal_are_respected_and_left_alone() -> None:
     journal = {"font.family": ["serif"], "font.size": 7.0, "axes.titlesize": 7.0, "lines.linewidth": 0.7}
     with mpl.rc_context(journal):
@@ -325,6 +369,21 @@ def test_words_of_a_prompt_are_those_of_the_run() -> None:
     expected = data["top_probability"].isel(top=0).sel(boundary=slice(2, 8)).isel(token=slice(3, 8))
     np.testing.assert_allclose(image.get_array(), expected.transpose("boundary", "token").values)
     assert [label.get_text() for label in ax.get_yticklabels()] == [str(boundary) for boundary in range(2, 9)]
+
+
+def test_tokens_of_named_places_have_their_names() -> None:
+    run = with_places(WORDS)
+    for width, joined in ((None, "\n"), (3.3, " ")):
+        ax = bathyscope.plot(run, "tokens", prompt=1, tokens=slice(1, 7), width=width).axes[0]
+        labels = ax.get_xticklabels()
+        named = {column + 1: label.get_text() for column, label in enumerate(labels) if "‹" in label.get_text()}
+        assert {token: text.split(joined, 1)[1] for token, text in named.items()} == {
+            3: "‹city›",
+            4: joined.join(("‹city›", "‹last›")),
+        }
+        assert [label.get_fontweight() for label in labels] == ["normal", "normal", "bold", "bold", "normal", "normal"]
+    plain = bathyscope.plot(WORDS, "tokens", prompt=1, tokens=slice(1, 7)).axes[0]
+    assert not any("‹" in label.get_text() for label in plain.get_xticklabels())
 
 
 @pytest.mark.parametrize("width", [3.3, 6.75])

@@ -174,3 +174,22 @@ def test_a_folder_of_texts_is_read_inside_itself(tmp_path: Path) -> None:
     assert {prompt.labels["document"] for prompt in prompts} == {"b", "c"}
     (tmp_path / "link.txt").symlink_to(secret)
     assert corpus_prompts(str(tmp_path / "link.txt"), tokenizer=tokenizer, window=4)
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system does not tell holes")
+@pytest.mark.parametrize("name", ["h.jsonl", "h.json", "h.csv", "h.tsv", "h.txt", "h.parquet"])
+def test_a_large_file_of_holes_is_not_read(name: str, tmp_path: Path) -> None:
+    """It takes no room on the disk, and its first line would take all of the memory."""
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(1 << 33)
+    opened = open_text(tmp_path / name) if name.endswith("txt") else None
+    with pytest.raises(PromptError, match=r"it says that it has 8\.0 GiB, nearly none of which was ever written"):
+        next(iter(read_rows(tmp_path / name))) if opened is None else opened.__enter__()
+
+
+def test_a_time_zone_that_nobody_knows_is_a_fault_of_the_file(tmp_path: Path) -> None:
+    times = pyarrow.array([0], pyarrow.timestamp("ns", "nowhere\x1b[31m"))
+    pyarrow.parquet.write_table(pyarrow.table({"when": times}), tmp_path / "t.parquet")
+    with pytest.raises(PromptError, match=r"t\.parquet is not a readable parquet file: .*nowhere") as error:
+        list(read_rows(tmp_path / "t.parquet"))
+    assert "\x1b" not in str(error.value)

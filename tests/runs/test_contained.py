@@ -23,6 +23,7 @@ from support import waves
 import bathyscope
 from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.runs.canonical import canonical
+from bathyscope.runs.manifest import Manifest
 from bathyscope.runs.shards import decode, encode
 
 
@@ -359,3 +360,60 @@ def test_a_name_that_is_a_number_is_no_length() -> None:
         file.create_dataset("x", data=np.arange(3.0)).attrs["NAME"] = np.int64(10**14)
 
     assert decode(_file(fill))[""]["x"].values.tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("way", "value", "message"),
+    [
+        (("identity", "loops"), 0, "loops is 0, not a list"),
+        (("identity", "loops"), ["0"], "an entry of loops is '0', not a whole number"),
+        (("identity", "states"), -1, "states is -1, not a mapping"),
+        (("identity", "states"), {}, r"states\.boundaries is None, not a list"),
+        (("identity", "states"), {"boundaries": ["x"]}, r"an entry of states\.boundaries is 'x', not a whole number"),
+        (("identity", "packing"), [1], r"packing is \[1\], not text"),
+        (("identity", "gguf"), "x", "gguf is 'x', not a mapping"),
+        (("identity", "measures", "lens"), [1, 2], r"measures\.lens is \[1, 2\], not a mapping"),
+        (("identity", "measures", "lens", "norm"), True, r"measures\.lens: norm"),
+        (("identity", "measures", "lens", "k"), "/home/x", r"measures\.lens: k"),
+        (("record", "notes"), "x", r"record\.notes is 'x', not a mapping"),
+    ],
+)
+def test_a_configuration_is_of_the_kinds_that_a_survey_writes_whatever_hash_its_files_have(
+    way: tuple[str, ...], value: object, message: str, tmp_path: Path
+) -> None:
+    """Whoever alters a manifest can compute what its files say of it again."""
+    written(tmp_path / "run")
+    path = tmp_path / "run" / "manifest.json"
+    tree = json.loads(path.read_text())
+    place = tree
+    for key in way[:-1]:
+        place = place[key]
+    place[way[-1]] = value
+    path.write_text(json.dumps(tree))
+    with pytest.raises(StoreError, match=rf"manifest\.json' is not a readable manifest of a run .*{message}"):
+        bathyscope.open(tmp_path / "run")
+
+
+def test_options_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    """They may have had others, and lacked some."""
+    written(tmp_path / "run")
+    tree = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    name = next(iter(tree["identity"]["measures"]))
+    tree["identity"]["measures"][name] = {"of_an_earlier_version": 3}
+    tree["identity"]["measures"]["from_elsewhere"] = 5
+    assert Manifest.from_tree(tree, "x").identity.measures[name] == {"of_an_earlier_version": 3}
+
+
+def test_a_name_for_each_prompt_is_needed(tmp_path: Path) -> None:
+    run = written(tmp_path / "run")
+    name = run.manifest["record"]["shards"][0]["file"]
+    content = io.BytesIO((tmp_path / "run" / name).read_bytes())
+    with h5py.File(content, "r+") as file:
+        groups = [group for group in file.values() if isinstance(group, h5py.Group) and "prompt_id" in group]
+        assert groups
+        for group in groups:
+            del group["prompt_id"]
+            group["prompt_id"] = 0
+    _reopened(tmp_path / "run", name, content.getvalue())
+    with pytest.raises(StoreError, match="prompt_id that is not one for each prompt"):
+        _ = bathyscope.open(tmp_path / "run").prompts

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from support.synthetic import REDUCTIONS, made_up, prompt_coords, synthetic_run
+from support.synthetic import REDUCTIONS, made_up, prompt_coords, replaced, synthetic_run
 from support.synthetic_neurons import neurons
 from support.synthetic_similarity import cka, pairs, swap_cosine
 from support.synthetic_stages import stages
@@ -42,6 +42,17 @@ PIECES = [
 ANSWER = 2
 
 Array = np.ndarray
+
+
+def with_places(run: Run, measure: str = "skip") -> Run:
+    """The run with two named places in a measure: "city", tokens 3 and 4 but of prompt 0 token 2 alone, and
+    "last", token 4 of all.
+    """
+    start = np.full((run[measure].sizes["prompt"], 2), (3, 4))
+    stop = np.full_like(start, 5)
+    start[0, 0], stop[0, 0] = 2, 3
+    places = {"place_start": (("prompt", "place"), start), "place_stop": (("prompt", "place"), stop)}
+    return replaced(run, measure, run[measure].assign(places).assign_coords(place=["city", "last"]))
 
 
 def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int = 0, **options: Any) -> Run:

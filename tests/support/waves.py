@@ -81,10 +81,10 @@ def run(
     for measure in made.values():
         measure.prepare(known, prompts, seed)
         if not measure.derived:
-            measure.begin(wave, reference_of(measure) or prompts)
+            measure.read_reference(wave, reference_of(measure) or prompts)
     probes = {name: measure.probe(known, batch, range(len(ids))) for name, measure in made.items()}
     for probe in probes.values():
-        probe.beside(probes)
+        probe.meet_probes(probes)
     wave.run(batch, list(probes.values()))
     for probe in probes.values():
         probe.after(wave, lambda share: None)

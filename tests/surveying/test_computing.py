@@ -31,11 +31,11 @@ def test_a_measure_looks_at_its_reference_once(monkeypatch: pytest.MonkeyPatch) 
     begun: list[str] = []
     for measure in plan.measures:
 
-        def noted(*arguments: Any, _name: str = measure.name, _begin: Any = measure.begin) -> None:
+        def noted(*arguments: Any, _name: str = measure.name, _read: Any = measure.read_reference) -> None:
             begun.append(_name)
-            _begin(*arguments)
+            _read(*arguments)
 
-        monkeypatch.setattr(measure, "begin", noted)
+        monkeypatch.setattr(measure, "read_reference", noted)
     computation = Computation(plan)
     results: dict[int, Datasets] = {}
     for index in (0, 1):

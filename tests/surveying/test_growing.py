@@ -262,3 +262,18 @@ def test_a_run_does_not_grow_behind_a_link(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"growing' is a link, and a run grows in a folder of its own\. Remove it"):
         surveyed(tmp_path / "run", 5, grow=True)
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("options", [{"grow": True}, {"grow": True, "control": "untrained"}])
+def test_a_run_does_not_grow_next_to_controls_behind_a_link(
+    options: dict[str, Any], tmp_path: Path, calls: list[int]
+) -> None:
+    """What lies there is not named, and nothing is computed before that is said."""
+    surveyed(tmp_path / "run", 3)
+    (tmp_path / "elsewhere" / "mine").mkdir(parents=True)
+    (tmp_path / "run" / "controls").symlink_to(tmp_path / "elsewhere")
+    calls.clear()
+    with pytest.raises(StoreError, match=r"controls' is a link, and the controls of a run are folders") as caught:
+        surveyed(tmp_path / "run", 5, **options)
+    assert "mine" not in str(caught.value)
+    assert calls == []

@@ -178,7 +178,7 @@ class WicOptions:
     Args:
         features: of the two hidden states h and h': ``concatenation`` [h, h'],
             ``difference`` |h − h'|, or both.
-        train_rows: only the first so many training rows; None = all.
+        train_rows: only the first this many training rows; None = all.
         C: inverse strength of the L2 penalty; None = chosen at each boundary by cross-validation of the training
             rows.
         resamples: bootstrap resamples of the validation rows.
@@ -226,7 +226,7 @@ class SubjoinerOptions:
         context: text before every word.
         window: tokens of context and word together, counted from the end; special tokens that the tokenizer puts in
             front come on top.
-        count: at most so many words of either kind, sampled at random.
+        count: at most this many words of either kind, sampled at random.
         top: heads that are reported with an interval.
         characters: only the first so many of a text.
         resamples: bootstrap resamples of the held-out words.

@@ -69,7 +69,7 @@ def depth_performance(
         the line of least squares is the mean response.
 
     Raises:
-        OptionError: missing columns, values that are no numbers (with their rows), a model that stands there twice, a
+        OptionError: missing columns, values that are no numbers (with their rows), a model that is there twice, a
             column that does not vary, columns that follow from each other, or too few models.
         PromptError: the file cannot be read.
 

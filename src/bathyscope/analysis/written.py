@@ -66,6 +66,7 @@ class WrittenDepth(TabledResult):
         data: by ``quantity``: correlation with its interval, p, and the means of both groups.
         prompts: how many have an answer.
         solved: how many of those the model wrote the right answer to.
+        cut_off: how many of those the limit of tokens ended before the model did.
 
     Example:
         >>> run = bathyscope.survey(model, "prompts.jsonl", ["lens"], write=1)
@@ -76,11 +77,13 @@ class WrittenDepth(TabledResult):
     data: xr.Dataset
     prompts: int
     solved: int
+    cut_off: int = 0
 
     @property
     def text(self) -> str:
         """What was found, in two sentences, or three where the first quantity tells nothing."""
-        counted = f"The model wrote the right answer to {self.solved} of {self.prompts} prompts."
+        limited = f"; the limit of tokens ended {self.cut_off} of the texts" if self.cut_off else ""
+        counted = f"The model wrote the right answer to {self.solved} of {self.prompts} prompts{limited}."
         places = np.flatnonzero(~np.isnan(self.data["correlation"].values))
         if not places.size:
             alike = "answers" if self.solved in (0, self.prompts) else "depths"
@@ -110,7 +113,7 @@ class WrittenDepth(TabledResult):
 
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record."""
-        counts = {"prompts": self.prompts, "solved": self.solved}
+        counts = {"prompts": self.prompts, "solved": self.solved, "cut_off": self.cut_off}
         return {"conclusion": self.text, **counts, "quantities": rows_of(self.to_dataframe())}
 
 
@@ -166,7 +169,8 @@ def written(
     ]
     values = {name: np.array([row[name] for row in rows]) for name in _TABLE}
     data = labelled(_TABLE, values, {"quantity": list(QUANTITIES)}).assign_attrs(level=level)
-    return WrittenDepth(data, int(answered.sum()), int(is_right[answered].sum()))
+    unended = np.asarray(lens["ended"].values)[answered] == 0
+    return WrittenDepth(data, int(answered.sum()), int(is_right[answered].sum()), int(unended.sum()))
 
 
 def _is_written(run: Run) -> bool:

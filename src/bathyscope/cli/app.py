@@ -30,7 +30,7 @@ command has its own --help, which lists the commands inside of it."""
 
 _EVERYWHERE = Group("With every command", sort_key=100)
 EVERYWHERE = ("--debug", "--log-level", "--log-json", "--safe-csv")
-"""Flags of ``launch``, which stand in front of a command or behind it."""
+"""Flags of ``launch``, which are in front of a command or behind it."""
 
 app = App(
     name="bathyscope",
@@ -104,7 +104,7 @@ def launch(
         debug: show tracebacks, and what libraries print (also: BATHYSCOPE_DEBUG=1).
         log_level: the least urgent messages on standard error; progress is among those of info.
         log_json: messages as JSON, one a line, with time and level.
-        safe_csv: in CSV, texts that a spreadsheet would run as a formula stand behind an apostrophe.
+        safe_csv: in CSV, texts that a spreadsheet would run as a formula begin with an apostrophe.
     """
     if log_level is not None or log_json:
         log_lines(log_level or "info", log_json)

@@ -210,9 +210,8 @@ def _shell_type(hint: Any) -> tuple[Any, Callable[..., Any] | None, str | None]:
         return float, lambda _type, tokens: _read_number(tokens[0].value), None
     if plain is not None or get_origin(members[0]) is Literal:
         return plain or members[0], None, None
-    item_hint = get_args(members[0])[0]
     # Not str: where pydantic is imported, cyclopts has it compare the value that was read with the type.
-    return Any, lambda _type, tokens: _read_list(tokens[0].value, item_hint), "LIST"
+    return Any, lambda _type, tokens: _read_list_or_entries(tokens[0].value, members), "LIST"
 
 
 def read_whole_number(text: str) -> int:
@@ -234,6 +233,18 @@ def _read_number(text: str) -> float:
 
 def _members(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _read_list_or_entries(text: str, members: Sequence[Any]) -> Any:
+    """Return a list as typed, or a JSON object where the option has entries with names."""
+    lists = [member for member in members if get_origin(member) is not Mapping]
+    if len(lists) < len(members) and text.lstrip().startswith("{"):
+        try:
+            return dict(read_json(text))
+        except ValueError as error:
+            raise ValueError(f"{elided(repr(text), _LETTERS)} is not a JSON object ({error})") from error
+    # entries alone: what is no object is refused by its own check, which says what they are
+    return _read_list(text, get_args(lists[0])[0]) if lists else text
 
 
 def _read_list(text: str, item_hint: Any) -> list[Any]:

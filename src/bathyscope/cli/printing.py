@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bathyscope.cli.console import Format, print_table, write, write_data, write_json
+from bathyscope.cli.console import (
+    Format,
+    write,
+    write_data,
+    write_json,
+)
+from bathyscope.cli.table_printing import print_table
 from bathyscope.core.tables import TextTable
 
 if TYPE_CHECKING:

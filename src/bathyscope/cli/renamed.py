@@ -10,7 +10,7 @@ from bathyscope.core.commands import PLACES, PROGRAM, name_command
 from bathyscope.errors import OptionError
 
 _WITH_VALUE: Final = "--log-level"
-"""The one flag for every command that has a value, which may stand before the command."""
+"""The one flag for every command that has a value, which may be before the command."""
 _ALIKE: Final = 0.5
 """Likeness that a word needs to be answered with a command where it can be nothing else."""
 _VERY_ALIKE: Final = 0.7

@@ -1,4 +1,4 @@
-"""Code of higher rooms by name, for objects of lower ones; the package, which stands above both, fills the table."""
+"""Code of higher rooms by name, for objects of lower ones; the package, which is above both, fills the table."""
 
 from collections.abc import Mapping
 from typing import Any, Final

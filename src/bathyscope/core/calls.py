@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
+from bathyscope.core.bundles import Bundles, bundle, names_in, unbundle
 from bathyscope.core.conditions import require_conditions
 from bathyscope.core.descriptions import describe_arguments
 from bathyscope.errors import ArgumentError, did_you_mean
@@ -15,7 +16,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def takes(*options_types: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def takes(*options_types: type, bundles: Bundles | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator of verbs that take the options of these dataclasses.
 
     A verb's signature names the options and their plain types, for editors and type checkers. Ranges, conditions and
@@ -24,20 +25,28 @@ def takes(*options_types: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     Numbers, texts, truth values, lists of them, and choices are checked; models, prompts, tables and paths are not.
     A ``seed`` must be one that numpy accepts.
+
+    Args:
+        bundles: arguments that hold several options each; the options are accepted under keywords of their own too.
     """
+    inside = names_in(bundles or {})
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
 
         @wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> R:
-            bound = bind_arguments(function, signature, args, options)
-            bound.arguments.update(checked_arguments(function, bound.arguments, options_types))
+            keywords: Mapping[str, Any] = options if bundles is None else unbundle(bundles, options)
+            single = {name: value for name, value in keywords.items() if name in inside}
+            others = {name: value for name, value in keywords.items() if name not in inside}
+            bound = bind_arguments(function, signature, args, others)
+            arguments = checked_arguments(function, {**bound.arguments, **single}, options_types, inside)
             for options_type in options_types:
-                require_conditions(options_type, bound.arguments)
+                require_conditions(options_type, arguments)
+            bound.arguments.update(arguments if bundles is None else bundle(bundles, arguments))
             return function(*bound.args, **bound.kwargs)
 
-        call.__doc__ = describe_arguments(function, options_types)
+        call.__doc__ = describe_arguments(function, options_types, bundles or {})
         return call
 
     return decorate
@@ -85,9 +94,16 @@ def _public_name(function: Callable[..., Any]) -> tuple[str, str]:
 
 
 def checked_arguments(
-    function: Callable[..., Any], arguments: Mapping[str, Any], options_types: Sequence[type] = ()
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    options_types: Sequence[type] = (),
+    bundled: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return arguments by name as a verb takes them; arguments that it lacks stay unchanged."""
+    """Return arguments by name as a verb takes them; arguments that it lacks stay unchanged.
+
+    Args:
+        bundled: options that the verb takes inside of others.
+    """
     verb = inspect.unwrap(function)
     hints = annotations_that_resolve(verb)
     plain = annotations_that_resolve(verb, include_extras=False)
@@ -95,6 +111,8 @@ def checked_arguments(
         declared = get_type_hints(options_type, include_extras=True)
         # Where a call takes more kinds of values than a shell can write, the verb itself tells them apart.
         hints |= {
-            name: declared[name] for name, hint in get_type_hints(options_type).items() if plain.get(name) == hint
+            name: declared[name]
+            for name, hint in get_type_hints(options_type).items()
+            if name in bundled or plain.get(name) == hint
         }
     return convert_plain_values(hints, arguments)

@@ -7,8 +7,8 @@ dataclasses share the option. It is written for Python; ``cli/words.py`` says th
 import inspect
 import re
 import typing
-from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from textwrap import wrap
 from typing import Any, Final, Literal, TypeVar
 
@@ -61,8 +61,13 @@ def read_entries(docstring: str) -> dict[str, str]:
 
 
 def texts_of(options_type: type) -> dict[str, str]:
-    """Return what the options of a dataclass are, for those that have a text; ranges and conditions are not in it."""
-    entries = read_entries(options_type.__doc__ or "")
+    """Return what the options of a dataclass are, for those that have a text; ranges and conditions are not in it.
+
+    A class that is derived from others has their entries too.
+    """
+    entries: dict[str, str] = {}
+    for kind in reversed(options_type.__mro__):
+        entries |= read_entries(kind.__doc__ or "")
     hints = typing.get_type_hints(options_type, include_extras=True)
     texts = {name: entries.get(name) or _shared_text(hint) for name, hint in hints.items()}
     return {name: text for name, text in texts.items() if text}
@@ -89,10 +94,15 @@ def complete(text: str, hint: Any, filled_in: Container[str] | None = None) -> s
     return " ".join([text, *conditions])
 
 
-def describe_arguments(function: Callable[..., Any], options_types: Sequence[type]) -> str | None:
+def describe_arguments(
+    function: Callable[..., Any], options_types: Sequence[type], bundles: Mapping[str, type] | None = None
+) -> str | None:
     """Return a verb's docstring with the entry of every option, in the order of the signature.
 
     What the docstring itself says of an option, such as of values that a shell cannot write, follows the option's text.
+
+    Args:
+        bundles: arguments that hold several options each, whose entries follow theirs.
     """
     if function.__doc__ is None:
         return None
@@ -107,10 +117,16 @@ def describe_arguments(function: Callable[..., Any], options_types: Sequence[typ
     rows: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         lines = lines_by_name.pop(f"{_stars(parameter)}{parameter.name}", [])
-        if parameter.name in texts:
-            text = f"{texts[parameter.name]} {additions.get(parameter.name, '')}".strip()
-            lines = _write_entry(parameter.name, text)
-        rows += lines
+        kind = (bundles or {}).get(parameter.name)
+        inside = [] if kind is None else [option.name for option in fields(kind)]
+        if kind is not None:
+            listed = ", ".join(f"``{name}``" for name in inside)
+            lines = _write_entry(parameter.name, f"``{kind.__name__}`` or a dict: {listed}, which are keywords too.")
+        rows += [] if parameter.name in texts else lines
+        for name in (parameter.name, *inside):
+            if name in texts:
+                lines_by_name.pop(name, None)
+                rows += _write_entry(name, f"{texts[name]} {additions.get(name, '')}".strip())
     rows += [line for lines in lines_by_name.values() for line in lines]
     return before + _HEAD + "\n".join(rows) + after if rows else before + after
 
@@ -130,7 +146,7 @@ def _write_entry(name: str, text: str) -> list[str]:
 
 
 def _stars(parameter: inspect.Parameter) -> str:
-    """Return what stands before the name of a parameter that takes any number of arguments."""
+    """Return what is before the name of a parameter that takes any number of arguments."""
     if parameter.kind is parameter.VAR_POSITIONAL:
         return "*"
     return "**" if parameter.kind is parameter.VAR_KEYWORD else ""
@@ -147,7 +163,7 @@ def _texts_of_signature(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def _split_docstring(docstring: str) -> tuple[str, str, str]:
-    """Return what stands before the entries under ``Args:``, the entries, and what follows them."""
+    """Return what is before the entries under ``Args:``, the entries, and what follows them."""
     before, head, rest = inspect.cleandoc(docstring).partition(_HEAD)
     if not head:
         section = _SECTION.search(before)

@@ -89,7 +89,7 @@ class Estimate:
         """Return ``value (low to high)``, the value alone without an interval, and a dash for a missing value.
 
         Args:
-            unit: stands behind the value, such as ``" points"``.
+            unit: is behind the value, such as ``" points"``.
         """
         if math.isnan(self.value):
             return MISSING
@@ -97,7 +97,7 @@ class Estimate:
         return f"{value} ({self.interval(form)})" if self.has_interval else value
 
     def write_in_brackets(self, form: Form) -> str:
-        """Return ``value, low to high``, for a text that stands in brackets already."""
+        """Return ``value, low to high``, for a text that is in brackets already."""
         value = write_number(self.value, form)
         return f"{value}, {self.interval(form)}" if self.has_interval else value
 

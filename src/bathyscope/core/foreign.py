@@ -49,7 +49,7 @@ def open_regular(path: Path, inside: Path | None = None) -> BufferedReader:
             typed, which may be a link.
 
     Raises:
-        UnsafeFileError: no regular file, or a link that leaves the folder.
+        UnsafeFileError: no regular file, a large one of holes, or a link that leaves the folder.
         OSError: it is missing or may not be read.
     """
     if inside is not None:
@@ -58,7 +58,9 @@ def open_regular(path: Path, inside: Path | None = None) -> BufferedReader:
     _require_regular(path, os.stat(path).st_mode)
     descriptor = os.open(path, _FLAGS)
     try:
-        _require_regular(path, os.fstat(descriptor).st_mode)
+        status = os.fstat(descriptor)
+        _require_regular(path, status.st_mode)
+        _require_written(path, descriptor, status.st_size)
     except BaseException:
         os.close(descriptor)
         raise
@@ -76,10 +78,11 @@ def read_regular(path: Path, inside: Path | None = None, most: int = MOST_TEXT) 
         UnsafeFileError: as for :func:`open_regular`, a larger file, or a large one of holes.
         OSError: it is missing or may not be read.
     """
-    with open_regular(path, inside) as stream:
+    # a look at its size first, which says more of a large file of holes than that it has them
+    require_regular(path, inside, most)
+    with open_regular(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size <= most:
-            _require_written(path, stream, size)
             # what is added while it is read is not
             return stream.read(size)
     raise UnsafeFileError(path, errno.EFBIG, f"it has {in_bytes(size)}, and at most {in_bytes(most)} are read")
@@ -110,8 +113,7 @@ def require_regular(path: Path, inside: Path | None = None, most: int = MOST) ->
         size = in_bytes(status.st_size)
         raise UnsafeFileError(path, errno.EFBIG, f"it has {size}, and at most {in_bytes(most)} are read")
     if status.st_size > _LARGE:
-        with open_regular(path) as stream:
-            _require_written(path, stream, status.st_size)
+        open_regular(path).close()
 
 
 def require_inside(path: Path, folder: Path) -> None:
@@ -147,26 +149,26 @@ def _require_regular(path: Path, mode: int) -> None:
         raise UnsafeFileError(path, number, f"it is {kind}, and only regular files are read")
 
 
-def _require_written(path: Path, stream: BufferedReader, size: int) -> None:
+def _require_written(path: Path, descriptor: int, size: int) -> None:
     """Refuse a large file of holes, which takes no room on the disk and all of the memory."""
     if size <= _LARGE or not hasattr(os, "SEEK_DATA"):
         return
     written = position = 0
     try:
         while written * _HOLES < size:
-            start = os.lseek(stream.fileno(), position, os.SEEK_DATA)
-            position = os.lseek(stream.fileno(), start, os.SEEK_HOLE)
+            start = os.lseek(descriptor, position, os.SEEK_DATA)
+            position = os.lseek(descriptor, start, os.SEEK_HOLE)
             written += position - start
     except OSError as error:
         # no values behind this position; whatever else a system says of holes, the file is read
         if error.errno == errno.ENXIO and written * _HOLES < size:
             why = f"it says that it has {in_bytes(size)}, nearly none of which was ever written"
             raise UnsafeFileError(path, errno.EFBIG, why) from error
-    stream.seek(0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
 
 
 def _is_blob(place: Path, folder: Path) -> bool:
-    """Whether a file lies in the blobs of the cache's folder that ``snapshots/REVISION`` belongs to."""
+    """Whether a file is in the blobs of the cache's folder that ``snapshots/REVISION`` belongs to."""
     snapshot = folder.resolve()
     of_model = next((above.parent for above in (snapshot, *snapshot.parents) if above.name == "snapshots"), None)
     return of_model is not None and place.parent == of_model / "blobs"

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def homes(file: str) -> dict[str, str]:
-    """Name → ``module:attribute`` of all that stands under ``if TYPE_CHECKING`` in the file of a package."""
+    """Name → ``module:attribute`` of all that is under ``if TYPE_CHECKING`` in the file of a package."""
     statements = ast.parse(Path(file).read_text(encoding="utf-8")).body
     imports = [statement for guard in statements if isinstance(guard, ast.If) for statement in guard.body]
     return {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from bathyscope.core.above import from_above
 from bathyscope.core.tables import TextTable, frame_table
-from bathyscope.core.text import html_table, shown
+from bathyscope.core.text import html_table, legible
 from bathyscope.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ class TabledResult:
         return f": {self.text}"
 
     def __repr__(self) -> str:
-        return shown(f"<{type(self).__name__}{self._outline}>")
+        return legible(f"<{type(self).__name__}{self._outline}>")
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the sentences, and the first rows of the table."""
         frame = self.to_dataframe()
         rows = frame_table(frame).cells(_FOUR_DIGITS)
-        return f"<p>{escape(shown(self.text))}</p>{html_table(list(frame.columns), rows)}"
+        return f"<p>{escape(legible(self.text))}</p>{html_table(list(frame.columns), rows)}"
 
     def record(self) -> Any:
         """Return the JSON record: the rows of the table."""
@@ -140,7 +140,7 @@ class LabelledResult(TabledResult):
     lay_out: Callable[[xr.Dataset], list[TextTable]] | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}\n{shown(repr(self.data), keep=_NEW_LINE)}"
+        return f"{super().__repr__()}\n{legible(repr(self.data), keep=_NEW_LINE)}"
 
     def __getattr__(self, name: str) -> Any:
         # Copying looks attributes up before the fields are set, where forwarding would never end.
@@ -218,5 +218,5 @@ class TableResult(TabledResult):
         return self.frame
 
     def record(self) -> Any:
-        """Return the JSON record: the rows of the table, or what stands in their place."""
+        """Return the JSON record: the rows of the table, or what takes their place."""
         return super().record() if self.fields is None else self.fields

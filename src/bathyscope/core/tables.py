@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.estimates import MISSING, Estimate, Form, write_number, write_plainly
-from bathyscope.core.text import literal_markdown, markdown_table, shown, true_minus
+from bathyscope.core.text import legible, literal_markdown, markdown_table, true_minus
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,7 @@ def _write_cell(value: Any, form: Form | None, usual: Form, as_number: Callable[
     # counts stay as they are where the usual form is one of real numbers
     is_plain = isinstance(value, bool) or (isinstance(value, Integral) and form is None and isinstance(usual, str))
     if is_plain or not isinstance(value, Real):
-        return shown(value)
+        return legible(value)
     return as_number(write_number(float(value), form or usual))
 
 

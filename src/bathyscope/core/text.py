@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-from bathyscope.errors import BathyscopeError, shown
+from bathyscope.errors import BathyscopeError, legible
 
 _LONGEST: Final = 14
 _ACTING: Final = re.compile(r"[\\`*{}\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
@@ -15,7 +15,7 @@ _HYPHEN_AS_SIGN: Final = re.compile(r"(?<![\w)\]-])-(?=[\d.])")
 _ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 # Of texts of others, so that no pattern may look through the same letters again from each place where it could begin:
-# what has no end is followed by what it cannot hold, or begins where nothing of its kind stands before it.
+# what has no end is followed by what it cannot hold, or begins where nothing of its kind is before it.
 # an absolute path: from the root, a home or a drive; not what follows a letter, a colon or a slash, as in https://a/b
 _WEB: Final = r"(?P<web>\b(?i:https?|ftp|hf|git|s3|gs)://[^\s'\"<>]*)"
 _HOMES: Final = r"/(?:home|Users|root|mnt|media)/(?=[^\s/])"
@@ -48,7 +48,7 @@ _INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
 
 def elided(content: object, letters: int) -> str:
     """The text as :func:`shown`, or its first letters and an ellipsis where it then has more than ``letters``."""
-    text = shown(content)
+    text = legible(content)
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
@@ -109,7 +109,7 @@ def literal_markdown(text: object) -> str:
         >>> literal_markdown("a|b <script>")
         'a\\|b &lt;script&gt;'
     """
-    escaped = _ACTING.sub(lambda match: f"\\{match[0]}", shown(text))
+    escaped = _ACTING.sub(lambda match: f"\\{match[0]}", legible(text))
     return escaped.translate(_ENTITIES)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bathyscope.model.anatomy.family import Site as Site
     from bathyscope.model.bundled import model_path as bundled_model  # noqa: F401 - listed by its new name
     from bathyscope.options import Range as Range
+    from bathyscope.surgery.benchmarks.harness_model import ScheduledLM as ScheduledLM
     from bathyscope.surgery.choosing.repeats import RepeatScan as RepeatScan
     from bathyscope.surgery.exits.result import ExitAdvice as ExitAdvice
     from bathyscope.surgery.repairing.repaired import Repaired as Repaired

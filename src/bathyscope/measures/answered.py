@@ -75,14 +75,14 @@ class AnsweredMeasure(Measure[Options]):
         self._longest = max(len(prompts[n]) for n in measured)
         self.pieces = {n: facts.pieces(prompts[n].ids) for n in measured}
 
-    def stands(self, before: Self, prompts: int) -> bool:
+    def stays_valid(self, before: Self, prompts: int) -> bool:
         return before._measured == {n for n in self._measured if n < prompts}
 
     def measures_prompt(self, number: int) -> bool:
         return number in self._measured
 
     @property
-    def extents(self) -> Mapping[str, int]:
+    def lengths_by_dim(self) -> Mapping[str, int]:
         return {"token": self._longest}
 
 
@@ -94,7 +94,7 @@ class AnsweredProbe(MeasureProbe):
         self._options = measure.options
         self._facts = facts
         self._batch = batch
-        self._width = measure.extents["token"]
+        self._width = measure.lengths_by_dim["token"]
         self._pieces = [measure.pieces.get(i) for i in indices]
         self._measured = [prompt for prompt, texts in enumerate(self._pieces) if texts is not None]
 

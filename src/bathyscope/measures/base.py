@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from bathyscope.errors import ModelError, PromptError
+from bathyscope.measures.former_names import FormerName, take_former_names
 from bathyscope.options import NoOptions, coerce
 from bathyscope.prompts.tokenizer import pieces
 from bathyscope.wavefront.observer import Probe
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from bathyscope.measures.declaration import Declaration, Needs
     from bathyscope.measures.token_values import TokenValues
     from bathyscope.model.anatomy.anatomy import Anatomy
-    from bathyscope.model.anatomy.checks import Checks
+    from bathyscope.model.anatomy.measured_gaps import Checks
     from bathyscope.model.identity import ModelIdentity
     from bathyscope.prompts.in_memory import Source
     from bathyscope.prompts.prompt import TokenizedPrompt
@@ -129,9 +130,14 @@ class MeasureProbe(Probe):
 
     tokens: TokenValues | None = None
     _noise: Tensor | None = None
+    beside = FormerName("meet_probes")
 
-    def beside(self, others: Mapping[str, MeasureProbe]) -> None:
-        """Told, before the wave begins, which probes look at the same batch, this one among them."""
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        take_former_names(cls)
+
+    def meet_probes(self, others: Mapping[str, MeasureProbe]) -> None:
+        """Take note, before the wave begins, of the probes that look at the same batch, this one among them."""
 
     @abc.abstractmethod
     def result(self) -> xr.Dataset:
@@ -163,9 +169,9 @@ class Measure(abc.ABC, Generic[Options]):
         needs: what it must have of a model (``measures.declaration``): stored states of one have no blocks.
         needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
-        by_prompt: what it gives of a prompt depends on no prompt behind it, but for the lengths in ``extents``; a run
-            that grows by prompts keeps it, and computes all others again.
-        listens: measures whose probes leave it values (``MeasureProbe.tokens``), where they are in the survey.
+        by_prompt: what it gives of a prompt depends on no prompt behind it, but for the lengths in
+            ``lengths_by_dim``; a run that grows by prompts keeps it, and computes all others again.
+        reads_values_of: measures whose probes leave it values (``MeasureProbe.tokens``), where they are in the survey.
         looks_at_weights: ``unavailable`` and ``prepare`` run the model or read its weights; they are left out where
             only the cost is asked for, of a model without weights.
         compares_in_all_ways: it compares predictions in most of the ways that there are, and not in one or two (for
@@ -203,14 +209,19 @@ class Measure(abc.ABC, Generic[Options]):
     derived: ClassVar[bool] = False
     needs_answers: ClassVar[bool] = False
     by_prompt: ClassVar[bool] = False
-    listens: ClassVar[tuple[str, ...]] = ()
+    reads_values_of: ClassVar[tuple[str, ...]] = ()
     looks_at_weights: ClassVar[bool] = False
     compares_in_all_ways: ClassVar[bool] = False
     keeps_boundaries: ClassVar[bool] = False
     lends: ClassVar[bool] = False
+    listens = FormerName("reads_values_of")
+    begin = FormerName("read_reference")
+    extents = FormerName("lengths_by_dim")
+    stands = FormerName("stays_valid")
 
     def __init_subclass__(cls, declared: Declaration | None = None, **rest: Any) -> None:
         super().__init_subclass__(**rest)
+        take_former_names(cls)
         if declared is not None:
             cls.name = declared.name
             cls.options_type = declared.options_type
@@ -253,7 +264,7 @@ class Measure(abc.ABC, Generic[Options]):
         """What the measure reads besides prompts, once prepared: name → SHA-256, part of a run's identity."""
         return {}
 
-    def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
+    def read_reference(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """Computes what must be known before the first shard (runs once, and again when a run is resumed).
 
         Args:
@@ -261,12 +272,12 @@ class Measure(abc.ABC, Generic[Options]):
         """
 
     @property
-    def extents(self) -> Mapping[str, int]:
+    def lengths_by_dim(self) -> Mapping[str, int]:
         """Dimensions that are as long as one of the survey's prompts needs, and their lengths."""
         return {}
 
-    def stands(self, before: Self, prompts: int) -> bool:
-        """Whether what it gave of the first prompts of a survey is what it gives with those that come behind.
+    def stays_valid(self, before: Self, prompts: int) -> bool:
+        """Return whether results of the first prompts of a survey are the same once further prompts follow.
 
         Args:
             before: this measure, prepared for the first ones alone.

@@ -22,7 +22,7 @@ class Declaration:
     """A measure before its code, and with it torch, is loaded. What is not told of here, ``Measure`` tells of.
 
     Args:
-        name: group of its dataset in a run; its code stands in the module of that name.
+        name: group of its dataset in a run; its code is in the module of that name.
         summary: what it measures, in one line.
         needs: what it must have of a model. Stored states have no blocks, and not always every boundary.
         table: None = unknown (a measure from outside the package).

@@ -131,7 +131,7 @@ class EffectMeasure(Measure[Options]):
         return later / sum(self._lengths)
 
     @property
-    def extents(self) -> Mapping[str, int]:
+    def lengths_by_dim(self) -> Mapping[str, int]:
         return {"sample": max(map(len, self.positions), default=0)}
 
     def cells(self, n_blocks: int) -> Sequence[Cell]:
@@ -184,7 +184,7 @@ class EffectProbe(MeasureProbe):
         self._facts = facts
         self._batch = batch
         self._positions = positions
-        self._samples = measure.extents["sample"]
+        self._samples = measure.lengths_by_dim["sample"]
         self._names = measure.names
         self._places = [measure.places[i] for i in indices] if measure.names else []
         # by prompt and starting token: what was reduced of one t alone, where places have names

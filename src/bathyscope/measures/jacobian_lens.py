@@ -86,7 +86,7 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
     def fingerprints(self) -> Mapping[str, str]:
         return {} if self.options.lens is None else {"lens": self.lens.fingerprint}
 
-    def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
+    def read_reference(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """Fit the lens, and the maps of the translated lens, to the reference prompts.
 
         Raises:

@@ -162,7 +162,7 @@ def _of_all_blocks(values_PL: Tensor | None, missing_PL: Tensor, blocks: Sequenc
 
 
 def _by_address(distances: Tensor, facts: ModelFacts) -> Tensor:
-    """Return distances between boundaries that stand next to each other in the list as distances in blocks."""
+    """Return distances between boundaries that are next to each other in the list as distances in blocks."""
     boundaries, n_blocks = facts.boundaries, facts.n_blocks
     if len(boundaries) == n_blocks + 1:
         return distances

@@ -83,7 +83,7 @@ class Translators:
         return cls(sums.mean_x_SD, sums.mean_y_TE[0], sums.xy_STDE[:, 0], penalties, round(sums.count))
 
     def translate(self, boundary: int, resid_ND: Tensor) -> Tensor:
-        """The states as they would stand at L, [N, D], in their own dtype."""
+        """The states as they would be at L, [N, D], in their own dtype."""
         centred_ND = resid_ND.to(self.mean_y_D) - self.mean_x_LD[boundary]
         return (self.mean_y_D + centred_ND @ self.weights_LDD[boundary]).to(resid_ND)
 
@@ -130,7 +130,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         if large is not None:
             raise OptionError(f"translated_lens: {large}, or leave translated_lens out.")
 
-    def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
+    def read_reference(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """The maps, from plain forwards of the prompts that are not read."""
         fitted, choosing = ([reference[i] for i in part] for part in (self.splits.fit, self.splits.choose))
         self.translators = Translators.fit(wave, fitted, choosing, self.options.positions)
@@ -248,7 +248,7 @@ def _too_few_prompts(n_prompts: int) -> str:
 
 
 def too_few_tokens(facts: ModelFacts, counts: Sequence[int], prompts: int, with_: str = "with") -> str | None:
-    """Why maps cannot be fitted to prompts with so many tokens that count, out of so many."""
+    """Why maps cannot be fitted to prompts with this many tokens that count, out of so many."""
     values, n_tokens = facts.anatomy.width + 1, sum(counts)
     if n_tokens >= TOKENS_PER_VALUE * values:
         return None

@@ -55,7 +55,7 @@ class Adapter:
 
     @property
     def has_tokenizer(self) -> bool:
-        """Whether a tokenizer lies next to it, which may know more tokens than the base's."""
+        """Whether a tokenizer is next to it, which may know more tokens than the base's."""
         return any((self.folder / file).is_file() for file in _TOKENIZERS)
 
     def put_into(self, hf: PreTrainedModel) -> PreTrainedModel:

@@ -68,7 +68,7 @@ def _require_stored_blocks(folder: Path, tensors: Collection[str], declared: Map
 def require_own_files(folder: Path) -> None:
     """Refuse a checkpoint some of whose files are no files, or links that lead out of its folder.
 
-    Libraries read a checkpoint by the names of its files, and ``export`` copies what lies next to the weights. Only
+    Libraries read a checkpoint by the names of its files, and ``export`` copies what is next to the weights. Only
     what may be read or copied is looked at; of folders, only that of further chat templates is entered.
 
     Raises:

@@ -277,7 +277,7 @@ def _stored(path: Path, kinds: list[tuple[str, int, int, int]], start: int, size
         if kind.name not in elements:
             _require_readable(path, tensor, kind)
         elements[kind.name] += count
-        # weights are packed in groups that share a scale, 32 or 256 of them in so many bytes
+        # weights are packed in groups that share a scale, 32 or 256 of them in this many bytes
         per_group, group_bytes = GGML_QUANT_SIZES[kind]
         end = start + offset + count // per_group * group_bytes
         if end > size:

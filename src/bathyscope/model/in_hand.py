@@ -122,7 +122,7 @@ def _lists(model: nn.Module, paths: Sequence[str]) -> list[nn.ModuleList]:
 
 
 def has_adapters(hf: nn.Module) -> bool:
-    """Whether layers of a model stand inside of adapters."""
+    """Whether layers of a model are inside of adapters."""
     return any(type(module).__module__.partition(".")[0] == ADAPTERS for module in hf.modules())
 
 

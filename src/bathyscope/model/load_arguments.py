@@ -38,8 +38,9 @@ def require_objects(model: Any, tokenizer: Any, family: Any) -> None:
         )
     if tokenizer is not None and (isinstance(tokenizer, type) or not hasattr(tokenizer, "convert_ids_to_tokens")):
         raise ModelError(
-            f"tokenizer={_shown(tokenizer)} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained "
-            "gives, or PreTrainedTokenizerFast(tokenizer_object=...) of one of tokenizers."
+            f"tokenizer={_short_text(tokenizer)} is no tokenizer of transformers; give what "
+            "AutoTokenizer.from_pretrained gives, or PreTrainedTokenizerFast(tokenizer_object=...) of one of "
+            "tokenizers."
         )
     if family is not None and not isinstance(family, Family):
         raise ModelError(
@@ -47,7 +48,11 @@ def require_objects(model: Any, tokenizer: Any, family: Any) -> None:
             "leave it out."
         )
     if not isinstance(model, nn.Module | str | os.PathLike):
-        what = "a Model, which is loaded already" if isinstance(model, Model) else f"{_shown(model)}, which is no model"
+        what = (
+            "a Model, which is loaded already"
+            if isinstance(model, Model)
+            else f"{_short_text(model)}, which is no model"
+        )
         raise ModelError(f"load() was given {what}; give a checkpoint folder, a hub name, or a model in memory.")
 
 
@@ -69,7 +74,7 @@ def require_no_revision(name: str, revision: str | None) -> None:
         )
 
 
-def _shown(argument: object) -> str:
+def _short_text(argument: object) -> str:
     """Return an argument in one line; a long one by its type."""
     text = repr(argument)
     return text if len(text) <= 80 else f"a {type(argument).__name__}"

@@ -48,7 +48,7 @@ def _weighted_sum(words_N: Tensor) -> Tensor:
 
 
 def chunks(value: Tensor, most: int) -> Iterator[Tensor]:
-    """The values in their order, in flat pieces of at most so many bytes, which are views wherever memory allows it."""
+    """The values in their order, in flat pieces of at most this many bytes, views wherever memory allows it."""
     if value.is_contiguous() or value.ndim < 2:
         yield from value.reshape(-1).split(most // value.element_size())
     else:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from bathyscope.core.text import html_table
 from bathyscope.model.adapter import Adapter
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
-from bathyscope.model.anatomy.checks import Checks
+from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.plain import home_of, vocabulary
 from bathyscope.model.bundled import model_path
 from bathyscope.model.gguf import GgufFile

@@ -36,8 +36,8 @@ class LoadOptions:
             the library's choice. A run's identity contains it.
         gguf_file: name of a GGUF file inside the folder that is given as the model.
         base: of an adapter (LoRA and its kin), the model that it is put into; None = the one that its files name.
-        tensor_parallel: split every block over so many processes, which ``torchrun`` has started; ``"auto"`` = over all
-            of them. None = one process has the whole model.
+        tensor_parallel: split every block over this many processes, which ``torchrun`` has started; ``"auto"`` =
+            over all of them. None = one process has the whole model.
     """
 
     dtype: str | None = None

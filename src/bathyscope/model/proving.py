@@ -10,9 +10,10 @@ from bathyscope.model.admission import (
     require_no_hooks,
 )
 from bathyscope.model.anatomy.anatomy import Anatomy
-from bathyscope.model.anatomy.checks import Checks, check
+from bathyscope.model.anatomy.checks import check
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.generic import family_of
+from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.mode import evaluating, require_own_order, seeded_states
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.resolving import resolve

@@ -107,7 +107,9 @@ class PromptReading:
 
     def __post_init__(self) -> None:
         chat = self.chat
-        if not isinstance(chat, bool | Mapping) or (isinstance(chat, Mapping) and not all(map(_is_name, chat))):
+        if not isinstance(chat, bool | Mapping) or (
+            isinstance(chat, Mapping) and not all(isinstance(key, str) for key in chat)
+        ):
             raise OptionError(
                 f"chat={describe_value(chat)} must be True, False, or a dict of options of the chat template, such as "
                 '{"enable_thinking": False}.'
@@ -135,14 +137,10 @@ AS_IT_STANDS: Final = PromptReading()
 """Texts with their special tokens, and no template."""
 
 
-def _is_name(key: object) -> bool:
-    return isinstance(key, str)
-
-
 def _warn_of_unknown_tokens(prompts: Sequence[TokenizedPrompt], tokenizer: PreTrainedTokenizerBase, name: str) -> None:
     """Warn where a tokenizer has no word for much of a text: the model then reads another text, or none."""
     unknown = tokenizer.unk_token_id
-    # some tokenizers give the end of a text this part too, which stands in every prompt
+    # some tokenizers give the end of a text this part too, which is in every prompt
     if unknown is None or unknown in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
         return
     total = sum(map(len, prompts))
@@ -189,7 +187,7 @@ def vocabularies_differ(first: Model, second: Model, ids: Iterable[int]) -> str 
     if differs is None:
         return None
     meant = [
-        f"{_shown(tokens.get(differs))} for {model.name}"
+        f"{_token_text(tokens.get(differs))} for {model.name}"
         for tokens, model in ((first_tokens, first), (second_tokens, second))
     ]
     return f"token id {differs} is {meant[0]} and {meant[1]}"
@@ -214,5 +212,5 @@ def _sizes_differ(first: Model, second: Model) -> str | None:
     )
 
 
-def _shown(token: str | None) -> str:
+def _token_text(token: str | None) -> str:
     return "no token" if token is None else repr(token)

@@ -23,7 +23,7 @@ _MEASURING: Final = (*LIBRARIES, *_KERNELS, OWN)
 
 
 def replaced_methods(hf: nn.Module) -> dict[str, Content]:
-    """Return the methods that were replaced in memory, by path, each with what stands there now.
+    """Return the methods that were replaced in memory, by path, each with what is there now.
 
     A ``forward`` of a library's class that another package has exchanged for all modules counts as well, and so do
     somebody's own functions in the place of others that such a class or its module defines. Methods that every model
@@ -67,7 +67,7 @@ def warn_of_replaced_methods(hf: nn.Module) -> None:
 
 
 def _methods_in_front(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Yield what stands in front of methods of a module's class; modules in their place are parts of the model."""
+    """Yield what is in front of methods of a module's class; modules in their place are parts of the model."""
     for key, value in module.__dict__.items():
         of_all_models = key != "forward" and hasattr(PreTrainedModel, key)
         if callable(value) and callable(getattr(type(module), key, None)) and not of_all_models:

@@ -14,17 +14,17 @@ _HOOKS: Final = (
     *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
     *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
 )
-_IN_FRONT: Final = ("forward", "_compiled_call_impl", "_original_forward")
-"""What stands in front of a class's own forward: mixed precision, or a compiled call."""
+IN_FRONT: Final = ("forward", "_compiled_call_impl", "_original_forward")
+"""What is in front of a class's own forward: mixed precision, or a compiled call."""
 ADAPTERS: Final = "peft"
 _INSIDE_ADAPTERS: Final = ("base_layer", "original_module")
-"""Where adapters keep the layer that they stand in front of."""
+"""Where adapters keep the layer that they are in front of."""
 
 
 def copy_modules(
-    model: nn.Module, tensor_for: Callable[[Tensor], Tensor], left_out: Sequence[str] = _IN_FRONT
+    model: nn.Module, tensor_for: Callable[[Tensor], Tensor], left_out: Sequence[str] = IN_FRONT
 ) -> nn.Module:
-    """Return a copy of a model's modules, without hooks and without what stands in front of their forwards.
+    """Return a copy of a model's modules, without hooks and without what is in front of their forwards.
 
     Args:
         tensor_for: the tensor that takes the place of a parameter or a buffer; tensors that are shared stay shared.
@@ -37,7 +37,9 @@ def copy_modules(
     for module in model.modules():
         # hooks may hold whatever a training needs, which is neither copied nor called
         memo |= {id(hooks): OrderedDict() for name in _HOOKS if (hooks := module.__dict__.get(name)) is not None}
-        memo |= {id(module.__dict__[name]): None for name in left_out if name in module.__dict__}
+        # a truth value is one object wherever it is, and would be lost everywhere
+        values = (module.__dict__[name] for name in left_out if name in module.__dict__)
+        memo |= {id(value): None for value in values if not isinstance(value, bool)}
     copied = copy.deepcopy(model, memo)
     for module in copied.modules():
         for name in left_out:
@@ -53,11 +55,11 @@ def hollow(model: nn.Module) -> nn.Module:
         return nn.Parameter(empty, requires_grad=False) if isinstance(tensor, nn.Parameter) else empty
 
     # nobody brings values to a copy that has none: streamed blocks forget who lends them
-    return without_adapters(copy_modules(model, without_values, (*_IN_FRONT, LENDING)))
+    return without_adapters(copy_modules(model, without_values, (*IN_FRONT, LENDING)))
 
 
 def without_adapters(model: nn.Module) -> nn.Module:
-    """Put the layers that adapters stand in front of back into their places, and return the model.
+    """Put the layers that adapters are in front of back into their places, and return the model.
 
     What adapters add begins without effect, so that an untrained model has none of it.
     """

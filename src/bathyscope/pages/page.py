@@ -24,7 +24,7 @@ from bathyscope.pages.explorer import assets, html
 from bathyscope.pages.explorer.content import content
 from bathyscope.pages.figures.arguments import check_options, name_runs, split_acts
 from bathyscope.pages.figures.kind import Drawing
-from bathyscope.pages.figures.kit.lines import Number, numbers
+from bathyscope.pages.figures.kit.lines import numbers
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
 from bathyscope.pages.head.answer import plan_for
@@ -101,7 +101,7 @@ def report(
                 text,
                 cluster,
                 plan_for(run, plans),
-                # What a noise floor is stands on the page once, not in every run's section.
+                # A noise floor is explained on the page once, not in every run's section.
                 "" if noise_notes[i] in noise_notes[:i] else noise_notes[i],
                 named=len(runs) > 1 or bool(apart),
             )
@@ -199,7 +199,10 @@ def _tabulate_curves(run: Run, figure: str, drawing: Drawing) -> tuple[list[str]
     """Return means and bands of a figure's curves: headings, and a row for each block or boundary."""
     points = list(numbers(drawing, run[figures_of(run)[figure].measure]))
     curves = list(dict.fromkeys((point["what"], point["units"]) for point in points))
-    cells = {(point["what"], point["units"], point["place"]): _format_point(point) for point in points}
+    cells = {
+        (point["what"], point["units"], point["place"]): f"{Estimate(point['mean'], point['low'], point['high']):.4g}"
+        for point in points
+    }
     places = sorted({point["place"] for point in points})
     data = run[figures_of(run)[figure].measure]
     # an address in the loops is that of a block, and boundaries lie between blocks
@@ -209,10 +212,6 @@ def _tabulate_curves(run: Run, figure: str, drawing: Drawing) -> tuple[list[str]
     names = {place: with_address(run.cycle if has_addresses else None, place) for place in places}
     rows = [[names[place], *(cells.get((*curve, place), "–") for curve in curves)] for place in places]
     return ["place", *(f"{what} ({units})" for what, units in curves)] if points else [], rows
-
-
-def _format_point(point: Number) -> str:
-    return f"{Estimate(point['mean'], point['low'], point['high']):.4g}"
 
 
 def _write_noise_note(run: Run) -> str:

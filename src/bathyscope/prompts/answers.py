@@ -83,7 +83,7 @@ def makes_one_word(question: str, answer: str) -> bool:
 
 
 def question_of(text: str, answer: str) -> str:
-    """Return what stands before the answer at the end of a text; the whole text where the answer follows it.
+    """Return what is before the answer at the end of a text; the whole text where the answer follows it.
 
     Raises:
         AnswerError: the text ends in the answer but for blanks, punctuation or capitals, so that nobody can tell
@@ -134,7 +134,7 @@ def _without_final_signs(text: str) -> str:
 
 
 def doubles_blank(question: str, answer: str) -> bool:
-    """Return whether two blanks or more stand where the answer meets the question, on one line.
+    """Return whether two blanks or more are where the answer meets the question, on one line.
 
     Tokenisers write one blank as part of the next word, and two as a token of their own, which no text has there.
     Behind a line break blanks are an indentation.

@@ -95,7 +95,7 @@ class ChatTemplate:
         """
         turns = [Message(turn.role, _trimmed(turn.parts)) for turn in messages]
         answer = turns[-1].text if turns[-1].role == ASSISTANT else None
-        # A marker stands for the answer: what stands before it is the question's.
+        # A marker stands for the answer: what is before it is the question's.
         marked = turns if answer is None else [*turns[:-1], Message(ASSISTANT, (ANSWER,))]
         frame = self._frame(shape_of(marked))
         rendered = self._render(marked, frame.as_parts)
@@ -199,7 +199,7 @@ class ChatTemplate:
         return ("the chat template leaves out the thinking of earlier answers",) if cut else ()
 
     def _stands(self, turns: Sequence[Message], number: int, part: int, text: str, rendered: str, frame: Frame) -> bool:
-        """Whether one text is written as often as where another text of its form stands in its place.
+        """Whether one text is written as often as where another text of its form takes its place.
 
         What the template writes around a text may depend on it, as on its length, but the text itself must be there.
         """
@@ -256,7 +256,7 @@ def _trimmed(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _stand_in(text: str) -> str:
-    """Return a text of the same form that stands in no template: its blanks, and one rare letter for all others."""
+    """Return a text of the same form that is in no template: its blanks, and one rare letter for all others."""
     return "".join(letter if letter.isspace() else _RARE for letter in text)
 
 

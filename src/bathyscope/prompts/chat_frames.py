@@ -1,4 +1,4 @@
-"""What a chat template writes around texts: its rendering of markers that stand in their place."""
+"""What a chat template writes around texts: its rendering of markers that take their place."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shape_of(turns: Sequence[Message]) -> Shape:
 
 
 def markers_of(shape: Shape) -> tuple[Message, ...]:
-    """Return turns whose texts are markers, none of which stands in another; the last of an assistant the answer's."""
+    """Return turns whose texts are markers, none of which is in another; the last of an assistant the answer's."""
     return tuple(
         Message(ASSISTANT, (ANSWER,))
         if number == len(shape) - 1 and role == ASSISTANT

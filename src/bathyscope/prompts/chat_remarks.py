@@ -32,7 +32,7 @@ def remarks_of(frame: str, markers: Sequence[str], *, is_open: bool) -> tuple[st
 
 
 def without_own_thinking(before: str, answer: str) -> str:
-    """Return what stands before an answer that brings its own thinking, without the template's."""
+    """Return what is before an answer that brings its own thinking, without the template's."""
     return _OPEN_THINKING.sub("", _EMPTY_THINKING.sub("", before)) if answer.startswith("<think>") else before
 
 

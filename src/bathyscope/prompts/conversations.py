@@ -106,7 +106,7 @@ def _of_alpaca(row: Row) -> dict[str, Any]:
 def _of_completion(row: Row) -> dict[str, Any]:
     prompt, completion = row["prompt"], row["completion"]
     if isinstance(prompt, str) and isinstance(completion, str):
-        # the two are read as one text, as they were trained on: nothing stands between them
+        # the two are read as one text, as they were trained on: nothing is between them
         return {"text": prompt + completion, "answer": completion}
     if isinstance(prompt, str) or isinstance(completion, str):
         raise PromptError("'prompt' and 'completion' must both be texts, or both lists of turns.")

@@ -49,12 +49,12 @@ class Encoder:
 
     @cached_property
     def special_texts(self) -> tuple[str, ...]:
-        """The special tokens as they stand in texts, such as the marks of turns."""
+        """The special tokens as they are in texts, such as the marks of turns."""
         added = (token.content for token in self.tokenizer.added_tokens_decoder.values() if token.special)
         return tuple(dict.fromkeys((*map(str, self.tokenizer.all_special_tokens), *added)))
 
     def written(self, question: str, answer: str | None) -> Turns:
-        """Question and answer as they stand in the text that is measured; a PromptError without a template for them."""
+        """Question and answer as they are in the text that is measured; a PromptError without a template for them."""
         return self.template.write(question, answer) if self.chat else Turns(question, answer)
 
     def encode(self, text: str, *, until_answer: bool = False) -> Encoded:
@@ -62,7 +62,7 @@ class Encoder:
 
         Args:
             until_answer: leave out special tokens that the tokenizer puts after the text (EOS), so that an answer
-                stands last, and give the characters of each token.
+                is last, and give the characters of each token.
         """
         special = self.add_special_tokens and not self.chat
         with_spans = until_answer and self.tokenizer.is_fast

@@ -15,14 +15,20 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from bathyscope.core.expanding import unpacked
+from bathyscope.core.expanding import require_unpacking, unpacked
 from bathyscope.core.foreign import UnsafeFileError, open_regular, require_regular
 from bathyscope.core.paths import similar_file
-from bathyscope.core.strict import read_json
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError
 
 Row = Mapping[str, Any]
+
+_FEWEST_ROWS: Final = 8
+_MOST_ROWS: Final = 1024
+"""Of a parquet file, unpacked together."""
+_AT_ONCE: Final = 1 << 28
+"""Bytes that they may take, where every row has the largest value of its column."""
 
 _OPENED: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Beginnings of the names of what is open in this program already."""
@@ -189,12 +195,25 @@ def _read_parquet(path: Path) -> Iterator[Row]:
         require_regular(path)
         with pyarrow.parquet.ParquetFile(path) as file:
             _require_distinct(path, file.schema_arrow.names)
-            for batch in file.iter_batches(batch_size=1024):
+            for batch in file.iter_batches(batch_size=rows_at_once(path, file.metadata)):
                 yield from batch.to_pylist()
     except UnsafeFileError as error:
         raise PromptError(f"{path} cannot be read: {error.strerror}. Give a parquet file itself.") from error
-    except (pyarrow.ArrowException, OSError) as error:
-        raise PromptError(f"{path} is not a readable parquet file: {error}.") from error
+    # whatever a value's declared type makes of it, such as a time zone that nobody knows
+    except (pyarrow.ArrowException, *DAMAGED) as error:
+        raise PromptError(f"{path} is not a readable parquet file: {elided(error, 200)}.") from error
+
+
+def rows_at_once(path: Path, metadata: Any) -> int:
+    """Return how many rows of a parquet file may be unpacked together: each may be its largest value again.
+
+    Raises:
+        UnsafeFileError: it says that it unpacks to more than tables do.
+    """
+    # of groups alone: the library ends the process where it is asked for a damaged column
+    sizes = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
+    require_unpacking(path, os.path.getsize(path), sum(sizes))
+    return max(_FEWEST_ROWS, min(_MOST_ROWS, _AT_ONCE // max([1, *sizes])))
 
 
 _READERS: Final[Mapping[str, Callable[[Path], Iterator[Row]]]] = {

@@ -38,7 +38,7 @@ class ArithmeticGenerator:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What may stand after ``?``."""
+        """What may be after ``?``."""
         return (*self.axes, "per_level")
 
     def check(self, options: Options) -> None:

@@ -15,7 +15,7 @@ Side = Literal["begin with", "end in"]
 IDS: Final = "input_ids"
 MASK: Final = "attention_mask"
 _LONG_RUN: Final = 3
-"""So many tokens that end a text in a row stand in no text."""
+"""So many tokens that end a text in a row are in no text."""
 
 
 @dataclass(frozen=True)
@@ -168,15 +168,15 @@ def _batches(rows: Sequence[Sequence[int]], lengths: Sequence[int]) -> list[list
 
 
 def _is_filled(batch: Sequence[int]) -> bool:
-    """Whether runs stand in most of several prompts of one length, and one of them is no single token."""
+    """Whether runs are in most of several prompts of one length, and one of them is no single token."""
     return len(batch) > 1 and max(batch) > 1 and 2 * sum(length > 0 for length in batch) >= len(batch)
 
 
 def _edge_run(row: Sequence[int], side: Side) -> tuple[int, int]:
-    """Return the token at an end of a prompt, and how often it stands there in a row; never where there is no other."""
+    """Return the token at an end of a prompt, and how often it is there in a row; never where there is no other."""
     from_edge = row if side == "begin with" else row[::-1]
     length = sum(1 for _ in takewhile(lambda token: token == from_edge[0], from_edge))
-    # padding stands next to a text
+    # padding is next to a text
     return from_edge[0], length if length < len(row) else 0
 
 

@@ -90,8 +90,8 @@ def levels_in_order(values: Iterable[Any]) -> tuple[list[Any], NDArray[np.intp]]
 def rank(level: Any) -> tuple[int, float, str]:
     """Order of groups: numbers, then classes of solved_by, then texts by the number in them, then others.
 
-    Numbers in texts have a sign, thousands (``1,000``), decimals or are fractions (``3/4``); "level 10" stands behind
-    "level 9". Words of one scale (easy, medium, hard) stand in its order, and other texts last in that of the alphabet.
+    Numbers in texts have a sign, thousands (``1,000``), decimals or are fractions (``3/4``); "level 10" is behind
+    "level 9". Words of one scale (easy, medium, hard) are in its order, and other texts last in that of the alphabet.
     """
     if not isinstance(level, str):
         return 0, float(level), ""
@@ -216,7 +216,7 @@ def clusters_in(results: xr.Dataset | xr.DataArray, label: str | None) -> NDArra
     """The number of each prompt's cluster, [prompts], which copies share; None where each prompt stands for itself.
 
     Args:
-        label: one that :func:`clusters` takes; where a result has its name, ``prompt_`` stands before it.
+        label: one that :func:`clusters` takes; where a result has its name, ``prompt_`` is before it.
 
     Raises:
         OptionError: the results do not hold the label, as those of other packages may.

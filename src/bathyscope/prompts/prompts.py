@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.core.text import html_table, shown
+from bathyscope.core.text import html_table, legible
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.parts import clusters, copies_in, drawn_together, parts
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
@@ -77,7 +77,7 @@ class Prompts(Sequence[TokenizedPrompt]):
         return self.items[index]
 
     def __repr__(self) -> str:
-        return shown(f"<Prompts of {self.dataset}: {len(self)}, {sum(self.lengths)} tokens>")
+        return legible(f"<Prompts of {self.dataset}: {len(self)}, {sum(self.lengths)} tokens>")
 
     def _repr_html_(self) -> str:
         """A table of the first prompts, with their words where they are known."""
@@ -87,14 +87,11 @@ class Prompts(Sequence[TokenizedPrompt]):
                 prompt.id,
                 len(prompt),
                 *(prompt.labels.get(name, "") for name in self.labels),
-                self._text(n) if has_text else "–",
+                "".join(self.pieces(n)) if has_text else "–",
             ]
             for n, prompt in enumerate(self.items)
         ]
         return html_table(["prompt", "tokens", *self.labels, "text"], rows)
-
-    def _text(self, index: int) -> str:
-        return "".join(self.pieces(index))
 
     @cached_property
     def hash(self) -> str:

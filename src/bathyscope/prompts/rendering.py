@@ -29,6 +29,11 @@ _MEMORY: Final = 1 << 30
 """Bytes that it may take, as much as a thousand of the longest chats."""
 _LONGEST_REASON: Final = 200
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_TAG: Final = re.compile(r"\{[%{].*?[%}]\}", re.DOTALL)
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+_TESTED: Final = re.compile(r"(?<![.\w])([A-Za-z_]\w*)\s+is\s+(?:not\s+)?defined")
+_CONDITION: Final = re.compile(r"\b(?:if|elif|and|or)\s+(?:not\s+)?([A-Za-z_]\w*)\b(?!\s*[.\[(])")
+_ASSIGNED: Final = re.compile(r"\b(?:set|for|macro)\s+([^=%]*?)(?:=|\bin\b|%)")
 _SET_HERE: Final = frozenset(
     {
         *("messages", "conversation", "tools", "documents", "chat_template", "add_generation_prompt", "tokenize"),
@@ -110,8 +115,17 @@ def require_options(options: Mapping[str, Any], template: str) -> None:
         if name not in names:
             raise OptionError(
                 f"The chat template does not read the option {elided(repr(name), 40)}, which would change nothing."
-                f"{did_you_mean(name, sorted(names))} Check its name in the model's documentation, or leave it out."
+                f"{did_you_mean(name, _options_of(template))} Check its name in the model's documentation, or leave it "
+                "out."
             )
+
+
+def _options_of(template: str) -> list[str]:
+    """Return the names that a template asks for and gives no value itself, among which an option is looked for."""
+    code = " ".join(_QUOTED.sub("''", tag) for tag in _TAG.findall(template))
+    assigned = set(_NAME.findall(" ".join(_ASSIGNED.findall(code))))
+    # what is set where it was not given is an option too
+    return sorted((set(_TESTED.findall(code)) | set(_CONDITION.findall(code)) - assigned) - _SET_HERE - {"not"})
 
 
 def _overdue() -> str:

@@ -48,7 +48,7 @@ def _token_hash(prompt: TokenizedPrompt) -> str:
 
 
 def require_others(hashes: Collection[str], test: Prompts, choice: str) -> None:
-    """Refuse to judge what stands on a stored choice with the prompts that made the choice.
+    """Refuse to judge what follows from a stored choice with the prompts that made the choice.
 
     Args:
         hashes: ``token_hashes`` of these; empty = unknown.
@@ -69,7 +69,7 @@ def require_apart(calibration: Prompts, test: Prompts) -> None:
     """What chooses may not judge. A warning counts test prompts that are largely of calibration prompts' tokens.
 
     Raises:
-        PromptError: a prompt of the same tokens stands in both, or has nothing to predict.
+        PromptError: a prompt of the same tokens is in both, or has nothing to predict.
     """
     chosen = {prompt.ids for prompt in calibration}
     shared = [prompt.id for prompt in test if prompt.ids in chosen]
@@ -101,7 +101,7 @@ def require_apart(calibration: Prompts, test: Prompts) -> None:
 
 
 def _largely_of(calibration: Prompts, test: Prompts) -> list[str]:
-    """Names of the test prompts of which half of the tokens stand in runs that calibration prompts have too."""
+    """Names of the test prompts of which half of the tokens are in runs that calibration prompts have too."""
     # Hashes in place of runs: overlapping runs of a long corpus would take many times its memory.
     calibration_runs = {hash(run) for prompt in calibration for run in _runs(prompt.ids)}
     overlapping = []

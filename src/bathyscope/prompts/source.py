@@ -44,7 +44,7 @@ def resolve(
         source: a text in the grammar of ``bathyscope.prompts.spec`` (``gsm8k:10``, ``problems:20``,
             ``stories.txt:100?window=256``, ``mine.jsonl``), a path, a ``PromptSet``, a table with the fields of prompt
             files, or a list of texts, ``Prompt`` objects, dicts of such fields and token-id lists in any mixture. A
-            text in a list is a prompt itself; further sources stand there as ``{"source": "gsm8k:10"}``, a path or a
+            text in a list is a prompt itself; further sources are there as ``{"source": "gsm8k:10"}``, a path or a
             ``PromptSet``, and make a union. What a tokenizer returns is taken by its ``attention_mask``, as a whole or
             in a list.
         seed: of generated problems.

@@ -20,7 +20,7 @@ levels of difficulty (``level``, ``hops``, ``steps``, ``digits``), these options
 tokens (default: the model's context), or into pieces of ``chars`` characters; ``limit`` keeps only its first
 characters, and ``tokens`` no more prompts than have that many tokens altogether. The texts of a folder are documents,
 which take turns, and so are those of a file where ``documents`` gives the line between them. A task takes ``split``
-(default ``interpolate``), ``written`` (``yes`` = the steps stand between question and answer), ``count`` as another way
+(default ``interpolate``), ``written`` (``yes`` = the steps are between question and answer), ``count`` as another way
 to write COUNT, and its own options, where ``1-8`` is a pair of numbers and ``+,-`` a list. Whatever follows ``@`` is a
 path, whichever characters it holds. A corpus or prompt file whose name could be read as a data set
 (``gsm8k@home.txt``) is given with its folder (``./gsm8k@home.txt``).

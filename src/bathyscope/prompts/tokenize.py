@@ -38,7 +38,7 @@ def tokenize(
     """Token ids of every prompt, in order.
 
     Text gets the tokenizer's own special tokens; token ids are used as given. Where an answer is asked for,
-    special tokens that the tokenizer puts after the text (EOS) are left out, so that the answer stands last.
+    special tokens that the tokenizer puts after the text (EOS) are left out, so that the answer is last.
     A prompt of a data set whose answer cannot be told from its question keeps no answer, and one warning counts
     such prompts: they are few, and nobody chose their texts. A prompt that was given is refused.
 

@@ -9,7 +9,7 @@ from bathyscope.errors import warn
 from bathyscope.prompts.prompts import Prompts
 
 _LONG: Final = 12
-"""Letters in a row that are more than a word, where they stand in the prompt itself."""
+"""Letters in a row that are more than a word, where they are in the prompt itself."""
 _MOST_WORDS: Final = 4
 """A label of more words is a text, and no name of a group."""
 
@@ -17,7 +17,7 @@ _MOST_WORDS: Final = 4
 def without_text_labels(prompts: Prompts) -> Prompts:
     """Return prompts without the labels that hold texts, with a warning that names them.
 
-    A label holds texts where one of its values has more than four words, or has several that stand in the prompt
+    A label holds texts where one of its values has more than four words, or has several that are in the prompt
     itself, such as the question of a file's row.
     """
     ids = [n for n, prompt in enumerate(prompts.items) if _holds_text(prompts, n, prompt.id)]
@@ -48,7 +48,7 @@ def _is_text(prompts: Prompts, number: int, name: str) -> bool:
 
 
 def _holds_text(prompts: Prompts, number: int, value: object) -> bool:
-    """Whether a label or an id has more words than a name has, or stands in the prompt itself."""
+    """Whether a label or an id has more words than a name has, or is in the prompt itself."""
     if not isinstance(value, str):
         return False
     letters = _letters(value)

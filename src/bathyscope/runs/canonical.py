@@ -12,7 +12,7 @@ OF_NETCDF = frozenset(
     {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"}
     | {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties"}
 )
-"""Attributes by which netCDF lies in HDF5."""
+"""Attributes by which netCDF is in HDF5."""
 # By the others netCDF readers change values: a measure's own attribute of that name would corrupt its numbers.
 _RESERVED = OF_NETCDF | frozenset(
     {"_FillValue", "missing_value", "scale_factor", "add_offset"} | {"_Unsigned", "_Encoding", "dtype", "coordinates"}

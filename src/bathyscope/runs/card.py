@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import xarray as xr
 
-from bathyscope.core.text import counted, shown, without_folders
+from bathyscope.core.text import counted, legible, without_folders
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.merge import PROMPT
 
@@ -37,7 +37,7 @@ def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds:
         count, all_of = len(identity.states["boundaries"]), identity.n_blocks
         share = "all boundaries" if count == (all_of or -1) + 1 else f"{count} of {(all_of or 0) + 1} boundaries"
         model = f"stored states of {model} ({share})"
-    return shown(f"{model} on {without_folders(identity.dataset)}: {', '.join(extent)}{floor}{unheld}.")
+    return legible(f"{model} on {without_folders(identity.dataset)}: {', '.join(extent)}{floor}{unheld}.")
 
 
 def _floors(noise: xr.Dataset) -> str:

@@ -44,7 +44,7 @@ class Allowance:
         self._require(self._values, self.size * _GROWTH + _SMALL)
 
     def take_texts(self, read: int) -> None:
-        """Add the bytes of texts that were read, none of which lies in the file twice.
+        """Add the bytes of texts that were read, none of which is in the file twice.
 
         Raises:
             StoreError: together they are more than the file has.
@@ -56,7 +56,7 @@ class Allowance:
         """Refuse references that are read together, each of which may lead to the same long value.
 
         Raises:
-            StoreError: so many values of the file's size would be too large.
+            StoreError: this many values of the file's size would be too large.
         """
         self._require(count * self.size, self.size * _GROWTH + _SMALL)
 
@@ -69,7 +69,7 @@ class Allowance:
 
 
 def require_contained(file: h5py.File, allowance: Allowance) -> None:
-    """Refuse a file whose values lie elsewhere, or whose declared sizes are beyond what it can hold.
+    """Refuse a file whose values are elsewhere, or whose declared sizes are beyond what it can hold.
 
     Everything is added up before anything is read.
 
@@ -163,7 +163,7 @@ def _require_plain(dtype: np.dtype[Any], name: str) -> None:
 
 
 def _is_long(dtype: np.dtype[Any]) -> bool:
-    """Whether it is of texts that lie elsewhere in the file, each of any length."""
+    """Whether it is of texts that are elsewhere in the file, each of any length."""
     kind = h5py.check_string_dtype(dtype)
     return kind is not None and kind.length is None
 

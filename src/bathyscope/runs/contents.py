@@ -18,9 +18,10 @@ from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import READING, recorded_reading
 from bathyscope.runs.card import caption
-from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import Identity
+from bathyscope.runs.merge import PROMPT
 from bathyscope.runs.prompts import PROMPTS, decode_prompts, remembered_prompts
+from bathyscope.runs.selecting import PLACES
 from bathyscope.runs.table import list_variables, tidy
 
 if TYPE_CHECKING:
@@ -79,8 +80,14 @@ class RunContents:
             return replace(remembered_prompts(datasets, self.identity), reading=self._reading)
         # A part of a run, or one that is not finished, has results of fewer prompts than its file.
         stored = replace(decode_prompts(self.files[PROMPTS], self.identity), reading=self._reading)
-        names_by_dataset = (dataset["prompt_id"].values for dataset in datasets if "prompt_id" in dataset.coords)
-        measured = next((set(names.tolist()) for names in names_by_dataset), None)
+        coordinates = (dataset["prompt_id"] for dataset in datasets if "prompt_id" in dataset.coords)
+        names = next(coordinates, None)
+        if names is not None and names.dims != (PROMPT,):
+            raise StoreError(
+                f"The results of a run of {self.identity.model} have a prompt_id that is not one for each prompt. Its "
+                "files are damaged: restore them from a copy, or survey again."
+            )
+        measured = None if names is None else set(names.values.tolist())
         if measured is None or len(measured) == len(stored):
             return stored
         return stored.some([number for number, name in enumerate(stored.names) if name in measured])
@@ -158,7 +165,7 @@ class RunContents:
                 f"{did_you_mean(str(measure), self.measures)}"
             )
         dataset = with_copies(self._stored(measure), self._copy_of)
-        return dataset if self.cycle is None else label_steps(dataset, self.cycle)
+        return dataset if self.cycle is None else _label_steps(dataset, self.cycle)
 
     def _stored(self, measure: str) -> xr.Dataset:
         return self.tree.children[measure].to_dataset(inherit=False)
@@ -239,3 +246,20 @@ class RunContents:
 def tree_of(datasets: Mapping[str, xr.Dataset]) -> xr.DataTree:
     """The datasets of a run as its children, by their names."""
     return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in datasets.items()})
+
+
+def _label_steps(dataset: xr.Dataset, cycle: Cycle) -> xr.Dataset:
+    """Return a dataset with the coordinates ``loop`` and ``block_in_loop`` along its blocks.
+
+    Along other dimensions of blocks, such as ``dropped``, the coordinates are called ``dropped_loop`` and
+    ``dropped_block_in_loop``. Boundaries are between blocks and have none.
+    """
+    coords = {}
+    for dim in PLACES:
+        if dim == "boundary" or dim not in dataset.coords or dataset[dim].dtype.kind not in "iu":
+            continue
+        prefix = "" if dim == "block" else f"{dim}_"
+        steps = dataset[dim].values
+        for name, values in (("loop", cycle.loop), ("block_in_loop", cycle.block_in_loop)):
+            coords[f"{prefix}{name}"] = (dim, [values[step] for step in steps])
+    return dataset.assign_coords(coords)

@@ -21,7 +21,7 @@ _ASKED = "asked for"
 
 
 def withheld(count: int) -> str:
-    """Return what stands in a manifest for prompts of a measure whose texts are not stored; their hash does too."""
+    """Return what is in a manifest for prompts of a measure whose texts are not stored; their hash does too."""
     return f"{count} {_WITHHELD}"
 
 

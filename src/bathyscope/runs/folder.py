@@ -16,7 +16,7 @@ from bathyscope.core.contents import COURSE, MODEL, contents_of
 from bathyscope.core.foreign import MOST, read_regular, require_inside
 from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_json
-from bathyscope.core.text import elided, shown
+from bathyscope.core.text import elided, legible
 from bathyscope.errors import OptionError, StoreError, describe_value
 
 LOCK = ".lock"
@@ -88,7 +88,7 @@ class Kind:
     schemas: tuple[int, ...]
 
     @property
-    def one(self) -> str:
+    def with_article(self) -> str:
         """The noun with its article."""
         return f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
 
@@ -111,8 +111,8 @@ class Folder:
             self._lock = FolderLock(path, kind.noun)
         except (OSError, ValueError) as error:  # ValueError: characters that no path can have
             raise StoreError(
-                f"The folder {str(path)!r} cannot hold {kind.one}: {reason(error)}. Nothing was computed. Make it "
-                f"writable (or free some space), or give another folder (out=..., --out ...)."
+                f"The folder {str(path)!r} cannot hold {kind.with_article}: {reason(error)}. Nothing was computed. "
+                f"Make it writable (or free some space), or give another folder (out=..., --out ...)."
             ) from error
         # Under the lock: what is left of a file belongs to a process that is gone.
         remove_partial(path)
@@ -188,7 +188,7 @@ def plain_name(name: object, deep: bool = True) -> str:
     """``name``, where it is that of a file inside of the folder.
 
     Args:
-        deep: allow it to lie in a folder of the folder (``results/drop-5/arc_easy.json``).
+        deep: allow it to be in a folder of the folder (``results/drop-5/arc_easy.json``).
 
     Raises:
         StoreError: it is no text, absolute, or leads elsewhere.
@@ -268,8 +268,8 @@ def refuse_holder(path: Path, what: str) -> None:
 def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:
     """What is said of a manifest that is none."""
     return StoreError(
-        f"{where!r} is not a readable manifest of {kind.one} ({type(error).__name__}: {error}). Restore the file from "
-        "a copy, or give another folder and measure again."
+        f"{where!r} is not a readable manifest of {kind.with_article} ({type(error).__name__}: {error}). Restore the "
+        "file from a copy, or give another folder and measure again."
     )
 
 
@@ -287,7 +287,7 @@ def verified(folder: Path, name: str, sha256: str, noun: str = "run") -> bytes:
     if actual != sha256:
         raise StoreError(
             f"{str(path)!r} is not the file that was written: its SHA-256 is {actual} ({len(content):,} bytes), the "
-            f"manifest expects {shown(sha256)}. It was altered or cut short. Restore it from a copy, or delete this "
+            f"manifest expects {legible(sha256)}. It was altered or cut short. Restore it from a copy, or delete this "
             "one file and run the same command again to compute it again."
         )
     return content
@@ -309,7 +309,7 @@ def refuse_foreign(path: Path, kind: Kind, belongs: Callable[[Path], bool] = lam
     """
     if path.exists() and not path.is_dir():
         raise StoreError(
-            f"{str(path)!r} is a file; {kind.one} needs a folder of its own. Give a new or empty folder "
+            f"{str(path)!r} is a file; {kind.with_article} needs a folder of its own. Give a new or empty folder "
             "(out=..., --out ...)."
         )
     if not path.is_dir() or (path / kind.manifest).exists():

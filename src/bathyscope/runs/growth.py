@@ -97,7 +97,7 @@ class Growth:
     def writer(self, record: Mapping[str, Any]) -> Iterator[RunWriter]:
         """The larger run's writer; a run that is finished in it is in the smaller one's place afterwards.
 
-        Until then the folder holds the smaller run as it was. What is computed lies in a folder inside of it, and
+        Until then the folder holds the smaller run as it was. What is computed is in a folder inside of it, and
         where that is interrupted the same survey goes on with it.
 
         Raises:

@@ -2,7 +2,7 @@
 
 First the depth from which half of the tokens keep their final prediction, and the share of predictions that the last
 block still changes; then the blocks until 90 % of the effect on the output is done, next to what blocks of equal effect
-would read. Page, terminal, card, badge, comparison and JSON print what stands here.
+would read. Page, terminal, card, badge, comparison and JSON print what is here.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def push_folder(folder: Path, to: str, private: bool) -> str:
     """Uploads a run's folder.
 
     Args:
-        to: ``owner/name`` of the data set, made where it is not there yet; ``hf://datasets/`` may stand before it.
+        to: ``owner/name`` of the data set, made where it is not there yet; ``hf://datasets/`` may be before it.
 
     Returns:
         The address that ``pulled`` takes.

@@ -17,9 +17,11 @@ from typing import Any
 
 from bathyscope.core.commands import name_command
 from bathyscope.core.strict import DAMAGED
-from bathyscope.core.text import shown
-from bathyscope.errors import StoreError, did_you_mean
+from bathyscope.core.text import legible
+from bathyscope.errors import OptionError, StoreError, did_you_mean
+from bathyscope.measures.registry import MEASURES
 from bathyscope.model.identity import ModelIdentity
+from bathyscope.options import coerce
 from bathyscope.runs.folder import Kind, plain_name, read_manifest, unreadable
 
 RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
@@ -30,6 +32,7 @@ _LIBRARIES = ("bathyscope", "torch", "transformers", "numpy", "xarray")
 TOLD_LATER = ("n_blocks", "config_hash", "adapters", "gguf", "packing", "loops", "states")
 """Fields of an identity that earlier runs do not tell."""
 
+_TEXTS_OR_NONE = ("revision", "tokenizer_hash", "preset", "config_hash", "schedule", "adapters", "packing")
 _TEXTS = ("model", "weight_hash", "prompt_hash", "dataset", "dtype", "attention", "device")
 
 
@@ -206,6 +209,7 @@ class Manifest:
         """Raises StoreError where ``tree`` is not the content of a run's manifest; ``where`` names the file."""
         try:
             identity = Identity.from_mapping(tree["identity"])
+            _require_kinds(identity)
             return cls(identity, _record_from(tree["record"], identity), tree["schema"])
         except (*DAMAGED, StoreError) as error:
             raise unreadable(where, RUN, error) from error
@@ -216,7 +220,7 @@ class Manifest:
         again = (
             f"repeating the survey of {identity.model!r} on {identity.dataset!r} with out={str(folder)!r}"
             if command is None
-            else f"running again what began it, with --out {shlex.quote(str(folder))}: {shown(command)}"
+            else f"running again what began it, with --out {shlex.quote(str(folder))}: {legible(command)}"
         )
         missing = "" if finished_shards < len(identity.plan) else ", but not the run-level results"
         opened = f"bathyscope.open({str(folder)!r}, partial=True) (--partial)"
@@ -284,9 +288,43 @@ def plain(value: Any, where: str) -> Any:
     )
 
 
+def _require_kinds(identity: Identity) -> None:
+    """Refuse a stored configuration whose entries are of other kinds than a survey writes, whatever hash it has.
+
+    Raises:
+        StoreError: names the entry.
+    """
+    for name in _TEXTS_OR_NONE:
+        if getattr(identity, name) is not None:
+            _require_type(getattr(identity, name), str, name)
+    for name in ("gguf", "pace", "states"):
+        if getattr(identity, name) is not None:
+            _require_type(getattr(identity, name), dict, name)
+    for name, numbers in (("loops", identity.loops), ("states.boundaries", (identity.states or {}).get("boundaries"))):
+        if numbers is not None or (name == "states.boundaries" and identity.states is not None):
+            _require_type(numbers, list, name)
+            for number in numbers or ():
+                _require_type(number, int, f"an entry of {name}")
+    for name, values in identity.measures.items():
+        # of measures from elsewhere nothing is known until their code runs, which opening a run does not
+        if name in MEASURES:
+            _require_type(values, dict, f"measures.{name}")
+            _require_options(MEASURES[name].options_type, values, f"measures.{name}")
+
+
+def _require_options(kind: Any, values: Mapping[str, Any], where: str) -> None:
+    """Refuse options that no survey could have had; earlier versions may have had other ones."""
+    option_names = {option.name for option in fields(kind)}
+    try:
+        coerce(kind, {name: value for name, value in values.items() if name in option_names}, where)
+    except OptionError as error:
+        raise StoreError(str(error)) from error
+
+
 def _record_from(tree: Mapping[str, Any], identity: Identity) -> Record:
     values = _arguments(Record, tree, "record")
     _require_type(values["versions"], dict, "record.versions")
+    _require_type(values.get("notes", {}), dict, "record.notes")
     listed = _require_type(values.pop("shards", []), list, "record.shards")
     shards: dict[int, FileEntry] = {}
     for place, listed_entry in enumerate(listed):

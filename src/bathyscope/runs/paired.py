@@ -117,11 +117,11 @@ def contradiction(run: Controlled, label: str) -> str:
         return "" if actual == kind else f"a control {actual}"
     if CONTROL in notes:
         return "no control"
-    return "of the run's own weights" if kind == _UNTRAINED and _has_its_weights(run, control) else ""
-
-
-def _has_its_weights(run: Controlled, control: Controlled) -> bool:
-    return control.identity.weight_hash == run.identity.weight_hash
+    return (
+        "of the run's own weights"
+        if kind == _UNTRAINED and control.identity.weight_hash == run.identity.weight_hash
+        else ""
+    )
 
 
 def is_of_its_shape(run: Controlled, label: str) -> bool:

@@ -28,7 +28,7 @@ class Pieces(Folder):
             requested: dict[str, Any] = json.loads(json.dumps(identity))
             manifest = self.manifest()
             identity_and_files: tuple[dict[str, Any], dict[str, str]] = (
-                (requested, {}) if manifest is None else self.told(manifest)
+                (requested, {}) if manifest is None else self.read_tree(manifest)
             )
             self.identity, self._files = identity_and_files
             require_same(path, kind, self.identity, requested)
@@ -37,7 +37,7 @@ class Pieces(Folder):
             self.close()
             raise
 
-    def told(self, tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    def read_tree(self, tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         """Identity, and hashes of files by name, as a manifest holds them."""
         try:
             return dict(tree["identity"]), dict(tree["files"])

@@ -23,7 +23,7 @@ _ROOTS: Final = ("/", "~/")
 _WEB: Final = r"\b[a-z]\w+://[^\s'\"<>]*"
 _IN_WORD: Final = re.compile(r"(?:\A|[=:@,])(~?/.*)", re.DOTALL)
 _BEHIND: Final = re.compile(r"(?::[\d,-]+|\?.*)\Z", re.DOTALL)
-"""What may stand behind a file in a source of prompts: a number of them, and options."""
+"""What may be behind a file in a source of prompts: a number of them, and options."""
 
 
 class Places:
@@ -45,7 +45,7 @@ class Places:
         # /home alone says nothing, and would be found everywhere
         forms = {form for place in folders_of_places if place.count("/") > 1 for form in _forms(place)}
         listed = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
-        self._known = (
+        self._pattern = (
             re.compile(rf"{_WEB}|(?P<place>(?:{listed})(?:/[^\s'\",;:)\]}}>|]*|(?![\w.-])))") if forms else None
         )
 
@@ -58,7 +58,7 @@ class Places:
 
     def without_known(self, text: str) -> str:
         """Return a text in which the places of the run are their last names, and other texts stay as they are."""
-        return text if self._known is None else self._known.sub(_last, text)
+        return text if self._pattern is None else self._pattern.sub(_last, text)
 
     def without_in(self, value: Any) -> Any:
         """Return plain values with every place in their texts, keys among them, written as its last name."""
@@ -95,7 +95,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _named(text: str) -> Iterator[str]:
-    """Yield the absolute paths that a text is, or that stand in it as words of a command."""
+    """Yield the absolute paths that a text is, or that are in it as words of a command."""
     if text.startswith(_ROOTS):
         yield from _possible(_BEHIND.sub("", text))
     if len(text) > _LONGEST_TEXT:

@@ -147,7 +147,7 @@ class Null:
 
     @property
     def in_brackets(self) -> str:
-        """The mean difference and its interval, to stand in brackets."""
+        """The mean difference and its interval, to be in brackets."""
         return Estimate(self.moved, *self.interval).write_in_brackets(signed)
 
 

@@ -14,7 +14,7 @@ import xarray as xr
 from bathyscope.core.above import from_above
 from bathyscope.core.calls import checked
 from bathyscope.core.tables import TextTable, frame_table
-from bathyscope.core.text import shown
+from bathyscope.core.text import legible
 from bathyscope.errors import OptionError, StoreError, warn
 from bathyscope.runs.contents import RunContents, tree_of
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
@@ -319,7 +319,7 @@ class Run(RunContents):
 
     def __repr__(self) -> str:
         headline = f"{self.headline()} " if self.headline() else ""
-        return shown(f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>")
+        return legible(f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>")
 
     def _repr_html_(self) -> str:
         html: str = from_above("card")(self, self._place)

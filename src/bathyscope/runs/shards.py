@@ -200,7 +200,7 @@ def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tupl
 
 
 def _values(stored: h5py.Dataset, allowance: Allowance) -> NDArray[Any]:
-    """Values as they lie there; text of the narrowest fixed width."""
+    """Values as they are there; text of the narrowest fixed width."""
     if h5py.check_string_dtype(stored.dtype) is None:
         return np.asarray(stored[()])
     return fixed_width(texts_of(stored, allowance), allowance)
@@ -220,5 +220,5 @@ def _digest(datasets: Datasets) -> str:
 
 
 def _attributes(attrs: h5py.AttributeManager, allowance: Allowance) -> dict[str, Any]:
-    """Attributes as Python values, without those by which netCDF lies in HDF5."""
+    """Attributes as Python values, without those by which netCDF is in HDF5."""
     return {name: attribute_of(attrs, name, allowance) for name in attrs if name not in OF_NETCDF}

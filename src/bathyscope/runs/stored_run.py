@@ -82,7 +82,7 @@ def read_alone(kind: type[_R], folder: Path, partial: bool) -> _R:
 def read_controls(
     kind: type[_R], folder: Path, *, partial: bool = False, besides: Collection[str] = ()
 ) -> dict[str, _R]:
-    """The controls that lie in a run's folder, by name; an unfinished one is left out with a warning.
+    """The controls that are in a run's folder, by name; an unfinished one is left out with a warning.
 
     Args:
         kind: the class of the controls that are returned.
@@ -93,11 +93,7 @@ def read_controls(
         StoreError: a file altered or cut short, or a link in place of a control.
     """
     controls: dict[str, _R] = {}
-    room = folder / CONTROLS
-    # a link is refused before anything behind it is looked at
-    require_own_folder(room, _OWN)
-    for path in sorted(room.glob("*")):
-        require_own_folder(path, _OWN)
+    for path in control_folders(folder):
         if path.name in besides or not (path / RUN.manifest).exists():
             continue
         if partial or load_manifest(path).record.finished is not None:
@@ -106,6 +102,21 @@ def read_controls(
         else:
             warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
     return controls
+
+
+def control_folders(folder: Path) -> list[Path]:
+    """List what lies among the controls of a run, by name; nothing where it has none.
+
+    Raises:
+        StoreError: a link in place of a control, or of the folder that holds them.
+    """
+    room = folder / CONTROLS
+    # a link is refused before anything behind it is looked at
+    require_own_folder(room, _OWN)
+    paths = sorted(room.glob("*"))
+    for path in paths:
+        require_own_folder(path, _OWN)
+    return paths
 
 
 def write_run(run: RunContents, folder: Path) -> None:
@@ -153,6 +164,6 @@ def _write_files(run: RunContents, folder: Folder, manifest: Manifest) -> Manife
 def without_places(folder: Path, target: Path) -> Path:
     """Copy a run and its controls without the places of their files; gives the copy."""
     write_without_places(folder, load_manifest(folder), target)
-    for control in sorted(path for path in (folder / CONTROLS).glob("*") if path.is_dir()):
+    for control in (path for path in control_folders(folder) if path.is_dir()):
         write_without_places(control, load_manifest(control), target / CONTROLS / control.name)
     return target

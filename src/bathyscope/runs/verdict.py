@@ -140,7 +140,7 @@ class Verdict:
 
     @property
     def details(self) -> tuple[str, ...]:
-        """What stands under the text, a sentence each: equal quantiles, what stopping costs, what would tell more."""
+        """What is under the text, a sentence each: equal quantiles, what stopping costs, what would tell more."""
         departed = [f"With {departure.option}, {departure.meaning}." for departure in self.departed]
         sentences = [
             self._agreement_sentence(),
@@ -178,7 +178,7 @@ class Verdict:
         return row | {"difference": null.moved, "difference_low": low, "difference_high": high}
 
     def _head_sentences(self) -> list[str]:
-        """The head's sentences; what a reader must know to read them right stands at the end."""
+        """The head's sentences; what a reader must know to read them right is at the end."""
         sentences = [text for text in (self.head.tokens_sentence, self.head.effect_sentence) if text]
         if not sentences:
             sentences = ["No depth was read: no prompt has one"]

@@ -94,7 +94,7 @@ def find_band(differences_PB: FloatArray, sampling: Sampling) -> Band:
     counts_XU = sampling.counts(len(values_PB))[:, first_member]
     limits = (0.0, len(p_B) - 1.0)
     first_interval, last_interval = (
-        # the longest run may be another one in a resample, so that ends lie in groups
+        # the longest run may be another one in a resample, so that ends are in groups
         bootstrap_interval(end, resampled_X, weights, level=sampling.level, limits=limits, grouped=True)
         for end, resampled_X in zip((first, last), longest_run(p_values(counts_XU) <= most))
     )

@@ -102,7 +102,7 @@ def bootstrap_interval(
         level: its coverage.
         limits: smallest and largest value there can be; the interval is cut to them.
         grouped: also hold the middle ``level`` share of the resamples: for an estimator that chooses between places, so
-            that its resamples lie in groups, and a group far from the estimate may be beyond the standard error.
+            that its resamples are in groups, and a group far from the estimate may be beyond the standard error.
 
     Returns:
         NaN ends where the estimate is NaN or fewer than two resamples have a value.

@@ -3,7 +3,7 @@
 All of them are *contrasts* Σ_i c_i x_i of the estimates x_i of several runs: (−1, +1) for a difference, the
 weights of a least-squares line for a slope. Runs on the same prompts form a *cohort*: one resample of the
 prompts serves them all, so that what a prompt does to every run cancels (paired). Cohorts are resampled
-independently of each other (two-sample). Where prompts lie in clusters, clusters are drawn, and cohorts that have any
+independently of each other (two-sample). Where prompts are in clusters, clusters are drawn, and cohorts that have any
 of them in common see the same ones.
 
 Suffixes: R resamples, P prompts.
@@ -114,13 +114,13 @@ def contrast(
     differ). The variances of the cohorts add up, and so do their degrees of freedom after Welch and Satterthwaite.
     Where prompts show no spread, the interval is as wide as their number leaves open (``Uncertainty``); a quantity
     without limits has none. The p-value inverts the same interval and is never below 1/(resamples + 1),
-    which is what so many resamples can show.
+    which is what this many resamples can show.
 
     ``p_equivalence`` inverts the same interval at ±``bound``: it is below 0.05 exactly where the interval of level 0.90
     lies between them.
 
     Args:
-        cohorts: runs on the same prompts, in the same order and the same clusters, stand in one cohort.
+        cohorts: runs on the same prompts, in the same order and the same clusters, are in one cohort.
         sampling: of the prompts; clusters are those of the readings.
         bound: above 0: values within ±bound are as good as none; None = not asked.
 
@@ -180,7 +180,7 @@ def _real_valued(
 
 
 def _at_least(least: float, p_value: float) -> float:
-    """Return a p-value, or the smallest that so many resamples can show; NaN without one."""
+    """Return a p-value, or the smallest that this many resamples can show; NaN without one."""
     return p_value if math.isnan(p_value) else max(p_value, least)
 
 

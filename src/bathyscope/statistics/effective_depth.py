@@ -105,7 +105,7 @@ ESTIMATORS = (
 
 
 def blocks_done(estimator: str) -> float:
-    """How many blocks are done at index 0 of an estimator, so that all stand on one scale, 0 … L.
+    """How many blocks are done at index 0 of an estimator, so that all are on one scale, 0 … L.
 
     The last block that is counted is done: block l is l + 1. A position between blocks lies between their middles, and
     block l's middle is l + ½. A boundary is the number of blocks before it.

@@ -4,7 +4,7 @@ Difficulties often have few and unequal numbers of prompts, and unequal spreads.
 standard error HC3 (MacKinnon and White 1985) and the degrees of freedom of Bell and McCaffrey (2002). The test is a
 wild bootstrap under the hypothesis that the mean score does not go with difficulty: deviations from the mean keep
 their size and get random signs, and the statistic is the slope over its own robust standard error (Davidson and
-Flachaire 2008). Where prompts lie in clusters, these are what counts: the standard error is CR3, which leaves out one
+Flachaire 2008). Where prompts are in clusters, these are what counts: the standard error is CR3, which leaves out one
 cluster at a time, and a cluster's deviations get one sign (Cameron, Gelbach and Miller 2008). docs/design/intervals.md
 holds their coverage and size. A large p-value alone does not say that there is no trend; the interval of the slope says
 how much of one the prompts leave possible.

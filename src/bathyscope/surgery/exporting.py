@@ -13,10 +13,11 @@ from bathyscope.model import AnyModel, Model, alone
 from bathyscope.model.place import here
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule, Scheduling, names_runs
-from bathyscope.surgery.checkpoint.folder import require_free, schedule_for, write_export
+from bathyscope.surgery.checkpoint.folder import schedule_for, write_export
 from bathyscope.surgery.checkpoint.integrity import require_apart
 from bathyscope.surgery.checkpoint.proof import require_no_loops
 from bathyscope.surgery.checkpoint.source import source_of
+from bathyscope.surgery.checkpoint.target_folder import require_free
 from bathyscope.surgery.checkpoint.weight_files import SHARD_BYTES
 from bathyscope.surgery.options import Emit, ExportOptions
 from bathyscope.surgery.plan.export import export_plan
@@ -45,7 +46,7 @@ def export(
         model: checkpoint folder or hub name; or a model in memory, of which the weights as they are now are written;
             of a streamed one, its files are copied.
         schedule: the order of the blocks, its text such as ``"drop:2,drop:5"``, or the plan that ``prune`` made of this
-            model, whose evidence stands in the card then.
+            model, whose evidence is in the card then.
         folder: to write; it must not exist, be empty, or hold the same export, of which the card alone is
             written again where there is evidence.
         ...: the options of ``ExportOptions``.
@@ -58,8 +59,8 @@ def export(
             size below 1.
         ModelError: no such model; quantised weights that are not unpacked, code that comes with a checkpoint, types
             that transformers does not know; weights of another shape than the configuration says, or not finite; a
-            tokenizer that cannot be read; an order that the family's configuration cannot say (with what differs); a
-            plan of other weights.
+            model in memory whose own forward fails; a tokenizer that cannot be read; an order that the family's
+            configuration cannot say (with what differs); a plan of other weights.
         PruningError: a plan in which no block can go.
         StoreError: the folder holds something else, is the model's own, or cannot be written; nothing is left of it.
 

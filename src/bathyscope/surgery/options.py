@@ -41,14 +41,14 @@ class PruneOptions(ReadingOptions):
             the test prompts stays below it.
         parts: what may be left out: ``block``, or ``attention`` and ``mlp``, one of them or both.
         over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``, for models of tasks.
-        read_tokens: read out only so many tokens of each prompt, sampled at random with those of its answer among them,
-            the same for every subset; intervals include what that adds. None = all tokens.
+        read_tokens: read out only this many tokens of each prompt, sampled at random with those of its answer among
+            them, the same for every subset; intervals include what that adds. None = all tokens.
         budget: calls of a block, on every batch of calibration prompts, up to which all subsets are measured, or all
             pairs; beyond it the search is guided by what pairs, or single blocks, cost.
         measured: how many of the subsets that the surrogate prefers are measured.
         random: random subsets, as a baseline.
         joint: with domains: the choice minimises the ``mean`` cost over them, or that on the ``worst`` of them. None =
-            ``mean``. Each domain's own choice stands next to it.
+            ``mean``. Each domain's own choice is next to it.
         resamples: bootstrap resamples of the test prompts, and of the calibration prompts for how often the choice
             would be made again.
         level: coverage of each interval, and of all comparisons with the best together.
@@ -114,7 +114,7 @@ class RepeatScanOptions(ReadingOptions):
     """Options of ``repeat_scan``.
 
     Args:
-        longest: windows of at most so many blocks; None = of any length.
+        longest: windows of at most this many blocks; None = of any length.
         orders: further orders to try, such as ``order:0-1-2-1-2-3`` or ``repeat:2+3x2``.
         over: which tokens a cost is over: all ``tokens`` of a prompt, or those of its ``answer``.
         level: coverage of all intervals together.
@@ -162,6 +162,8 @@ class EvaluateOptions:
         batch_size: requests in one forward; prompts with written answers share a forward with those of their own
             length, where padding would change the answers.
         arguments: masks and rotary tables follow the ``block`` or the ``slot``.
+        chat: put questions in the tokenizer's chat template, as lm-evaluation-harness does with
+            --apply_chat_template.
         out: folder of the results; finished results there are not computed again.
     """
 
@@ -170,6 +172,7 @@ class EvaluateOptions:
     limit: TaskLimit = None
     batch_size: Annotated[int, Range(1)] = 8
     arguments: Arguments = "block"
+    chat: bool = False
     allow_code: AllowTaskCode = False
     out: Annotated[str | None, Unset("in memory alone", shell="runs/MODEL-benchmarks")] = None
 

@@ -80,8 +80,8 @@ class Computation:
         plan = self.plan
         for measure in measures:
             if measure.name not in self._begun:
-                with told_by_name(measure, "begin()"):
-                    measure.begin(self._wave, plan.references.get(measure.name, plan.prompts))
+                with told_by_name(measure, "read_reference()"):
+                    measure.read_reference(self._wave, plan.references.get(measure.name, plan.prompts))
                 self._begun.add(measure.name)
         return self._wave
 
@@ -217,7 +217,7 @@ class Computation:
             )
             probes = {measure.name: self._probe(measure, batch, unit.picked) for measure in unit.measures}
             for probe in probes.values():
-                probe.beside(probes)
+                probe.meet_probes(probes)
             convoy.append((unit, batch, probes))
         progress = ConvoyProgress(bar, done, _sum_weights(plan, units), self._readouts)
         seconds_after = 0.0

@@ -5,12 +5,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from bathyscope.core.bundles import names_in, read_bundle
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
+from bathyscope.core.repeated import leaving_out, noting
 from bathyscope.errors import OptionError, StoreError, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import AnyModel, alone, load, loaded
@@ -18,6 +20,7 @@ from bathyscope.model.memory import as_bytes
 from bathyscope.model.options import require_loading
 from bathyscope.model.ranks import is_first, of_first, size
 from bathyscope.model.tensor_parallel import over_ranks
+from bathyscope.model.writing import OF_WRITTEN, writing_of
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import require_there
@@ -26,7 +29,7 @@ from bathyscope.runs.manifest import RUN, Identity, load_manifest
 from bathyscope.runs.opening import controls_in
 from bathyscope.runs.parts import Part
 from bathyscope.runs.run import Run
-from bathyscope.runs.stored_run import CONTROLS
+from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import with_note
 from bathyscope.schedule import Schedule, require_form
 from bathyscope.surgery.order.model_of_plan import loaded_for
@@ -36,15 +39,14 @@ from bathyscope.surveying.controls import Control, controls_of
 from bathyscope.surveying.cutting import EarlierCut
 from bathyscope.surveying.distributed.driving import survey_by_workers
 from bathyscope.surveying.execution import carry_out
-from bathyscope.surveying.options import SurveyOptions
+from bathyscope.surveying.options import BUNDLES, GrowthOptions, SurveyOptions, WorkerOptions, WritingOptions
 from bathyscope.surveying.until import NEEDED, Goal, seconds_of
-from bathyscope.surveying.writing import OF_WRITTEN, writing_of
 
 _WORKER_TIMEOUT = 3600.0
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
 
 
-@takes(SurveyOptions)
+@takes(SurveyOptions, bundles=BUNDLES)
 @over_ranks
 def survey(
     model: AnyModel,
@@ -59,16 +61,9 @@ def survey(
     call_tokens: int | None = None,
     control: str | Sequence[str] | None = None,
     schedule: Schedule | str | None = None,
-    part: str | None = None,
-    grow: bool = False,
-    until: float | None = None,
-    budget: str | float | None = None,
-    write: int | None = None,
-    temperature: float | None = None,
-    engine: Literal["ray"] | None = None,
-    workers: int | None = None,
-    address: str | None = None,
-    worker_timeout: float | None = None,
+    growing: GrowthOptions | Mapping[str, Any] | None = None,
+    writing: WritingOptions | Mapping[str, Any] | None = None,
+    placement: WorkerOptions | Mapping[str, Any] | None = None,
     loading: Mapping[str, Any] | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
@@ -110,21 +105,26 @@ def survey(
         {'prompt': 2, 'dropped': 4}
     """
     _require_survey_options(options)
+    growth = read_bundle(GrowthOptions, growing, "growing")
+    written = read_bundle(WritingOptions, writing, "writing")
+    computing = read_bundle(WorkerOptions, placement, "placement")
+    engine = computing.engine
     if size() > 1:
-        _require_possible_on_ranks(until=until, grow=grow or None, engine=engine)
+        _require_possible_on_ranks(until=growth.until, grow=growth.grow or None, engine=engine)
         progress = progress and is_first()
     controls = controls_of(control)
-    share = None if part is None else Part.parse(part)
+    share = None if growth.part is None else Part.parse(growth.part)
     folder = None if out is None else folder_path(out, "out")
     require_loading(loading)
     if isinstance(schedule, str):
         require_form(schedule)  # of several kinds of values the check of types looks at none
     if loading and not isinstance(model, str | Path):
         raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
-    goal = None if until is None else Goal(until, None if budget is None else seconds_of(budget))
-    if folder is not None and (grow or goal is not None):
+    budget = None if growth.budget is None else seconds_of(growth.budget)
+    goal = None if growth.until is None else Goal(growth.until, budget)
+    if folder is not None and (growth.grow or goal is not None):
         _require_growing_controls(folder, {entry.label for entry in controls})
-    writing = writing_of(write, temperature, seed or 0)
+    continuation = writing_of(written.write, written.temperature, seed or 0)
     request = Survey(
         measures=measures,
         seed=seed,
@@ -140,7 +140,7 @@ def survey(
         chat=chat,
         keep_text=keep_text,
         options=options,
-        defaults={} if writing is None else OF_WRITTEN,
+        defaults={} if continuation is None else OF_WRITTEN,
     )
     if goal is not None:
         _require_readings(request.declared)
@@ -157,9 +157,9 @@ def survey(
                 out,
                 controls,
                 loading=loading or {},
-                workers=workers,
-                address=address,
-                timeout=_WORKER_TIMEOUT if worker_timeout is None else worker_timeout,
+                workers=computing.workers,
+                address=computing.address,
+                timeout=_WORKER_TIMEOUT if computing.worker_timeout is None else computing.worker_timeout,
                 command=command,
                 progress=progress,
             )
@@ -177,13 +177,13 @@ def survey(
             progress=progress,
             part=share,
         )
-        if goal is None and writing is None:
-            return survey_some(prompts, grow=grow)
+        if goal is None and continuation is None:
+            return survey_some(prompts, grow=growth.grow)
         read = request.read(ready, prompts)
-        if writing is not None:
-            read = writing.continued(loaded(ready), read, progress=progress)
+        if continuation is not None:
+            read = continuation.continued(loaded(ready), read, progress=progress)
         if goal is None:
-            return survey_some(read, grow=grow)
+            return survey_some(read, grow=growth.grow)
         assert folder is not None
         run, ending = goal.run(read, partial(survey_some, grow=True), _prompts_in(folder))
         return replace(run, manifest=with_note(folder, "until", ending.record()))
@@ -203,8 +203,10 @@ def _survey_with_controls(
 ) -> Run:
     """Survey a model on some prompts, and each control in the same way."""
     request = replace(request, before=of_first(lambda: _cut_of(folder)))
-    plan = request.plan(model, prompts)
+    with noting() as remarks:
+        plan = request.plan(model, prompts)
     # before the first one is surveyed, which may take hours
+    of_first(lambda: [] if folder is None else control_folders(folder))
     if part is not None:
         from bathyscope.surveying.distributed.joining import require_joinable
 
@@ -221,7 +223,9 @@ def _survey_with_controls(
     # controls are cut as the run is, whatever their own rates
     request = replace(request, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
     for control in controls:
-        control_plan = replace(request.plan(*control.of(plan.model, plan.prompts)), control=asdict(control))
+        # a control reads the same prompts
+        with leaving_out(remarks):
+            control_plan = replace(request.plan(*control.of(plan.model, plan.prompts)), control=asdict(control))
         place = None if folder is None else folder / CONTROLS / control.label
         control_runs[control.label] = carry_out(control_plan, place, command, progress, part, grow)
     return replace(run, controls=control_runs)
@@ -262,7 +266,7 @@ def _require_survey_options(options: Mapping[str, Any]) -> None:
             f"survey() has no option {misplaced!r}, which is one of load(): give loading={{{misplaced!r}: …}} with a "
             f"model's name, or the model as load(model, {misplaced}=…) returns it."
         )
-    parameters = inspect.signature(survey).parameters
+    parameters = [*inspect.signature(survey).parameters, *names_in(BUNDLES)]
     for name, value in options.items():
         near = did_you_mean(name, [*MEASURES, *parameters])
         # a measure's options are a dict or an instance of its class; a plain value is an argument that is misspelt
@@ -272,7 +276,7 @@ def _require_survey_options(options: Mapping[str, Any]) -> None:
 
 def _require_growing_controls(folder: Path, controls: set[str]) -> None:
     """Refuse to grow a run with controls that would stay as they are."""
-    left = sorted({path.name for path in (folder / CONTROLS).glob("*")} - controls)
+    left = sorted({path.name for path in control_folders(folder)} - controls)
     if left:
         raise OptionError(
             f"The run in {str(folder)!r} has controls that would not grow with it: {', '.join(left)}. Ask for them too "

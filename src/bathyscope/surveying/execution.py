@@ -61,7 +61,7 @@ def carry_out(
             Computation(plan, stored).compute(missing, writer.write, progress)
             if part is None:
                 run = writer.finish(derive(plan, writer.merged()))
-    # a run that has grown lies in its folder only when the writer has put it in the place of the smaller one
+    # a run that has grown is in its folder only when the writer has put it in the place of the smaller one
     if run is not None and growth is None:
         return run
     assert out is not None

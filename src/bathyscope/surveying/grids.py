@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.bundles import names_in
 from bathyscope.core.calls import checked
 from bathyscope.core.paths import require_writable
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
@@ -27,6 +28,7 @@ from bathyscope.runs.folder import folder_path, refuse_holder, require_own_folde
 from bathyscope.runs.run import Run
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
+from bathyscope.surveying.options import BUNDLES
 
 State = Literal["waiting", "running", "done", "failed"]
 
@@ -35,7 +37,10 @@ _AXES: Final = {"models": "model", "prompts": "prompts", "options": ""}
 _OF_A_CALL: Final = ("out", "progress", "command", "loading", "part", "tokenizer", "family")
 """Arguments of ``load`` and ``survey`` that a grid sets itself, or that a file cannot hold."""
 _LOADING: Final = frozenset(inspect.signature(load).parameters) - {"model", *_OF_A_CALL}
-_SURVEYING: Final = frozenset(inspect.signature(survey).parameters) - {"options", "model", *_OF_A_CALL}
+_SURVEYING: Final = frozenset([*inspect.signature(survey).parameters, *names_in(BUNDLES)]) - {
+    *("options", "model"),
+    *_OF_A_CALL,
+}
 _EXAMPLE: Final = "models: [gpt2, Qwen/Qwen2.5-0.5B], prompts: [gsm8k:10]"
 
 

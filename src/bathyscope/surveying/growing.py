@@ -58,14 +58,14 @@ class EarlierResults:
             first = prompts.some(range(identity.prompts))
             self._before = [_prepared(measure, facts, first, seed) for measure in self._before]
             pairs = zip(self.measures, self._before)
-            self.measures = [measure for measure, before in pairs if measure.stands(before, len(first))]
+            self.measures = [measure for measure, before in pairs if measure.stays_valid(before, len(first))]
         for measure in observing:
             self._compute_listeners(measure, {measure.name for measure in observing}, set(identity.measures))
 
     def _compute_listeners(self, measure: Measure[Any], now: set[str], then: set[str]) -> None:
         """Take over what listens to other measures only where these are the same; else compute it with all of them."""
-        heard = set(measure.listens) & now
-        heard_before = set(measure.listens) & then
+        heard = set(measure.reads_values_of) & now
+        heard_before = set(measure.reads_values_of) & then
         if heard and (heard != heard_before or measure not in self.measures):
             self.measures = [other for other in self.measures if other.name not in {*heard, measure.name}]
 
@@ -104,7 +104,7 @@ class EarlierResults:
 
     def _fitted(self, stored: Datasets, numbers: list[int]) -> Datasets:
         """Return results in the form in which the larger survey gives them."""
-        results = {measure.name: _padded(stored[measure.name], measure.extents) for measure in self.measures}
+        results = {measure.name: _padded(stored[measure.name], measure.lengths_by_dim) for measure in self.measures}
         noise = some_noise(stored[NOISE], self.names) if NOISE in stored else None
         if noise is not None:
             results[NOISE] = noise

@@ -1,6 +1,6 @@
 """Options of surveys, for calls, flags and recipes alike; importing them does not import torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
@@ -41,8 +41,8 @@ _ALONE: Final = Excludes("engine", "do not go together, since this process alone
 
 
 @dataclass(frozen=True)
-class SurveyOptions:
-    """Options of ``survey``.
+class _MeasuringOptions:
+    """Options of ``survey`` but those that are bundled.
 
     Args:
         seed: of sampled positions and of resampling; None = 0, or the preset's.
@@ -58,25 +58,6 @@ class SurveyOptions:
             (``untrained:3``); several are separated by commas.
         schedule: measure the model with its blocks in another order, such as ``drop:7`` or ``swap:3,repeat:8+2``, as
             if it had been exported with it and loaded again. Its blocks are then numbered in that order.
-        part: compute only this part of the survey, such as ``3/16``, the third of sixteen; ``out`` then holds an
-            unfinished run, and ``bathyscope.join`` makes one run of all parts. For machines that share no memory.
-        grow: let the run in ``out`` become the larger one that is requested: more measures, more prompts after its
-            own, or both. Stored results stay, and only what is missing is computed.
-        until: survey the prompts in order, in growing batches, until the readings of the verdict have intervals that
-            reach no further than so many blocks from them, such as 0.5, in two batches in a row. The run in ``out``
-            grows, and can be grown on.
-        budget: time after which ``until`` begins no further batch: seconds, or a text such as ``10min``.
-        write: let the model continue each prompt by up to so many tokens, in place of its answer, and measure what it
-            wrote. ``lens.positions`` is then ``answer`` and ``tokens.length`` 4096, unless given. Prompts get the
-            labels written, ended and, where they have answers, right.
-        temperature: of what it writes; None = the most probable token each time.
-        engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
-            any and else with one core. Each loads the model by its name and plans for itself; this process writes.
-        workers: of the engine; None = one for each GPU.
-        address: ``host:port`` of a Ray cluster, or ``auto`` on a machine that belongs to one; None = workers on this
-            machine alone.
-        worker_timeout: seconds after which a worker that loads the model or computes a shard counts as hanging, and is
-            replaced.
     """
 
     prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
@@ -93,6 +74,23 @@ class SurveyOptions:
         Excludes("part", instead=_EXPORT_FIRST),
         Excludes("engine", instead=_EXPORT_FIRST),
     ] = None
+
+
+@dataclass(frozen=True)
+class GrowthOptions:
+    """Options of ``survey`` of runs that become whole in several steps: in parts, larger, or until it is sure.
+
+    Args:
+        part: compute only this part of the survey, such as ``3/16``, the third of sixteen; ``out`` then holds an
+            unfinished run, and ``bathyscope.join`` makes one run of all parts. For machines that share no memory.
+        grow: let the run in ``out`` become the larger one that is requested: more measures, more prompts after its
+            own, or both. Stored results stay, and only what is missing is computed.
+        until: survey the prompts in order, in growing batches, until the readings of the verdict have intervals that
+            reach no further than this many blocks from them, such as 0.5, in two batches in a row. The run in ``out``
+            grows, and can be grown on.
+        budget: time after which ``until`` begins no further batch: seconds, or a text such as ``10min``.
+    """
+
     part: Annotated[
         str | None,
         Needs("out", "is computed into a folder, to be joined from there", "runs/part-3"),
@@ -101,16 +99,60 @@ class SurveyOptions:
     grow: Annotated[bool, _GROWS, _WHOLE, _ALONE] = False
     until: Annotated[float | None, Range(0.01), _GROWS, _WHOLE, _ALONE] = None
     budget: Annotated[str | float | None, Needs("until", "is for a survey until it is sure", 0.5)] = None
+
+
+@dataclass(frozen=True)
+class WritingOptions:
+    """Options of ``survey`` of what the model writes itself.
+
+    Args:
+        write: let the model continue each prompt by up to this many tokens, in place of its answer, and measure what it
+            wrote. ``lens.positions`` is then ``answer`` and ``tokens.length`` 4096, unless given. Prompts get the
+            labels written, ended and, where they have answers, right.
+        temperature: of what it writes; None = the most probable token each time.
+    """
+
     write: Annotated[int | None, Range(1), _WHOLE, _ALONE] = None
     temperature: Annotated[float | None, Range(0), Needs("write", "is of what the model writes", 200)] = None
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """Options of ``survey`` of who computes it.
+
+    Args:
+        engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
+            any and else with one core. Each loads the model by its name and plans for itself; this process writes.
+        workers: of the engine; None = one for each GPU.
+        address: ``host:port`` of a Ray cluster, or ``auto`` on a machine that belongs to one; None = workers on this
+            machine alone.
+        worker_timeout: seconds after which a worker that loads the model or computes a shard counts as hanging, and is
+            replaced.
+    """
+
     engine: Literal["ray"] | None = None
     workers: Annotated[int | None, Range(1), _OF_AN_ENGINE] = None
     address: Annotated[str | None, _OF_AN_ENGINE] = None
     worker_timeout: Annotated[float | None, Range(1, none="3600"), _OF_AN_ENGINE] = None
+
+
+@dataclass(frozen=True)
+class _TextOptions:
+    """Options of ``survey`` of how its prompts are read and stored."""
+
     beyond_context: BeyondContext = None
     add_special_tokens: AddSpecialTokens = True
     chat: Chat = False
     keep_text: KeepText = True
+
+
+@dataclass(frozen=True)
+class SurveyOptions(_TextOptions, WorkerOptions, WritingOptions, GrowthOptions, _MeasuringOptions):
+    """Options of ``survey``, from the last class that it is derived from to the first."""
+
+
+BUNDLES: Final[Mapping[str, type]] = {"growing": GrowthOptions, "writing": WritingOptions, "placement": WorkerOptions}
+"""Arguments of ``survey`` that hold several options each; the options are keywords too."""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from bathyscope.errors import ModelError
 from bathyscope.model import Model, as_dtype, load_config
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.calls import called
-from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.gaps import tolerance
 from bathyscope.model.anatomy.loops import CallOrder, Dependence, Loops, make_loops
+from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule

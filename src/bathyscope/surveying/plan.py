@@ -31,7 +31,7 @@ _LATER_OPTIONS = ("read_tokens", "output_reductions", "erasure.positions", "patc
 
 
 def _as_written(value: Any) -> Any:
-    """Return what stands in a manifest for an option's value that JSON does not know."""
+    """Return what is in a manifest for an option's value that JSON does not know."""
     fingerprint = getattr(value, "fingerprint", None)
     return list(value) if fingerprint is None else fingerprint
 

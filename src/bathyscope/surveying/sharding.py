@@ -21,13 +21,13 @@ _BATCH_BYTES: Final = 16 << 20
 """What the residual streams of a batch's rows may take where a batch holds more than one call's tokens."""
 _ACCELERATOR_FACTOR: Final = 64
 _MOST_CALLS: Final = 4
-"""Beyond so many calls' tokens a larger batch is no faster."""
+"""Beyond this many calls' tokens a larger batch is no faster."""
 _MOST_SHARDS: Final = 16
 """Shards of one convoy, so that little is lost when it is interrupted."""
 _READ_BYTES: Final = 1e9
 """Bytes of weights that a disk gives in a second, about."""
 _READINGS_WORTH: Final = 10.0
-"""A convoy computes for so many times as long as its blocks take to be read, and then ends with its shard."""
+"""A convoy computes for this many times as long as its blocks take to be read, and then ends with its shard."""
 
 Unit = TypeVar("Unit")
 
@@ -136,7 +136,7 @@ def batch_room(
     Args:
         dtype: of the residual stream.
         call_tokens: rows × tokens in one call of a block.
-        device: on an accelerator what stands around a call costs more than the call, up to wider models.
+        device: on an accelerator what is around a call costs more than the call, up to wider models.
         memory: bytes that a survey may take besides the weights, half of them for a batch's rows.
     """
     allowed = _BATCH_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(device) else 1)

@@ -53,7 +53,7 @@ class WorkCounter:
         self._by_kind: dict[tuple[Any, ...], PromptWork] = {}
 
     def of(self, number: int, tokens: int) -> PromptWork:
-        """Count the work of the prompt of this number, of so many tokens."""
+        """Count the work of the prompt of this number, of this many tokens."""
         measuring = [measure for measure in self._measures if measure.measures_prompt(number)]
         kind = tokens, *(measure.name for measure in measuring)
         if kind not in self._by_kind:

@@ -1,4 +1,4 @@
-"""Adapters of PEFT on or off: for a whole model, or for the block that stands in one slot of a history."""
+"""Adapters of PEFT on or off: for a whole model, or for the block that is in one slot of a history."""
 
 from __future__ import annotations
 

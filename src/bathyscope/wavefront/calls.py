@@ -50,7 +50,7 @@ class CallPolicy:
         return self.tokens if self.cached is None else min(self.tokens, self.cached)
 
     def shrink(self, rows: int, tokens: int, device: torch.device) -> None:
-        """Halve the calls to come, after one of so many rows of so many tokens each was out of memory.
+        """Halve the calls to come, after one of this many rows of this many tokens each was out of memory.
 
         A call changes no slot until it has run, so it can be repeated in pieces. All later calls of the wavefront are
         smaller too: in float32 a row's numbers depend on the size of its calls by no more than rounding.

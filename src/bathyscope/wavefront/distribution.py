@@ -22,7 +22,7 @@ _FEWEST_SEGMENTS = 8
 _NUMPYS_SPEED = 4
 """Threads with which torch takes logarithms as fast as numpy with one."""
 _WORTHWHILE = 8
-"""One of so many segments may be looked at one value at a time before a pass over all of them is faster."""
+"""One of this many segments may be looked at one value at a time before a pass over all of them is faster."""
 _FIRST_LOOK = 64
 """How many of the most probable tokens are sorted before it is known whether they reach a share."""
 
@@ -243,6 +243,6 @@ def largest_of(logits: Tensor, k: int, maxima: Tensor | None) -> Tensor:
     """Places of the ``k`` largest values along the last dimension, the largest first; with maxima of segments."""
     if maxima is None or maxima.shape[-1] < 4 * k:
         return logits.topk(k, dim=-1).indices
-    # the k largest values lie in the k segments with the largest maxima
+    # the k largest values are in the k segments with the largest maxima
     values, places = in_segments(logits, maxima.topk(k, dim=-1).indices)
     return places.gather(-1, values.topk(k, dim=-1).indices)

@@ -1,6 +1,6 @@
 """Full rows: histories that own every token of their prompts, advanced together block by block.
 
-The *wave* stands at one block at a time. Every row whose next block is that one joins the same calls, led by the
+The *wave* is at one block at a time. Every row whose next block is that one joins the same calls, led by the
 control. A row comes into being at the boundary where it parts from the control, or from another row (``plan``):
 ``drop:5`` is the control's h_5, waits while the wave visits block 5, and joins at block 6.
 
@@ -218,7 +218,7 @@ class FullRows(Slots):
         """Count a step, put protected tokens back on the control's stream, and begin the tracks that fork here."""
         runner.done += 1
         birth = runner.track.birth
-        # Of a schedule, a row stands at boundary birth + done whichever blocks took it there; of a skip, protected
+        # Of a schedule, a row is at boundary birth + done whichever blocks took it there; of a skip, protected
         # tokens have run every block themselves.
         if birth.protect and not birth.skips:
             head = self._heads[birth.boundary + runner.done]
@@ -232,7 +232,7 @@ class FullRows(Slots):
                 self._fork_from(self._begin(number, parent.slot, parent.done))
 
     def _catch_up(self, below: int) -> Iterator[RowPartsView]:
-        """Run rows whose next block lies behind the wave (swaps, repeats) until they are in step again."""
+        """Run rows whose next block is behind the wave (swaps, repeats) until they are in step again."""
         while True:
             behind = [
                 (next_block, runner)

@@ -68,7 +68,7 @@ class Track:
 
     @property
     def window(self) -> int:
-        """How many neighbouring blocks it runs while the wave stands at one: 1 where it never goes back."""
+        """How many neighbouring blocks it runs while the wave is at one: 1 where it never goes back."""
         furthest, most = self.birth.boundary, 1
         for step in self.steps:
             furthest = max(furthest, step)

@@ -174,7 +174,7 @@ class Reader:
         return max(1, min(tokens, self._room // 2 // self._slice_bytes(1)))
 
     def bytes_at_once(self, vectors: float, device: torch.device) -> int:
-        """What reading and comparing so many vectors usually takes."""
+        """What reading and comparing this many vectors usually takes."""
         tokens = min(vectors, self.slice_tokens(device) * self._slices_at_once(device))
         slices = self._slice_bytes(1) * _USUAL_COPIES / _COPIES * tokens
         products = self._product_bytes(1) * min(vectors, self.product_tokens(device))

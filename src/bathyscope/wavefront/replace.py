@@ -236,7 +236,7 @@ class _GroupRows(Slots):
         first = 1 + boundary * size
         new_slots = slice(first, first + size)
         self.copy(CONTROL, new_slots)
-        # The rows of earlier boundaries stand before these; later ones still hold nothing and are not run.
+        # The rows of earlier boundaries are before these; later ones still hold nothing and are not run.
         if part == "block":
             in_span = self._marks_ST[..., None]
             self.state[new_slots, 0] = torch.where(in_span, self._values(boundary), self.state[new_slots, 0])

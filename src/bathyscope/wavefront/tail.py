@@ -14,7 +14,7 @@ The tail computes the tokens from t on, block by block:
 - Skipping the last block changes no later token, so such a tail is not computed; measures hold 0 for it.
 
 Position-dependent arguments (rotary tables, masks) are those that the recording has for the tokens from t on
-(``model/anatomy/replay.py``); the borrowed keys and values stand before the tail's own in the cache that its block is
+(``model/anatomy/replay.py``); the borrowed keys and values are before the tail's own in the cache that its block is
 given (``prefix.py``, ``model/anatomy/cache.py``).
 
 All tails of one prompt and start have the same shape and run in common calls. A tail of the control leads them: it
@@ -64,7 +64,7 @@ class TailRows(Slots):
         first_skipped = self._requests[0].block
         if index == first_skipped:
             # The full rows have just run this block, so the control tail begins behind it. The first tail is copied
-            # from it in the next visit, when the wave stands at the block that is the first to differ.
+            # from it in the next visit, when the wave is at the block that is the first to differ.
             self.state[CONTROL] = self._full.control[self.prompt : self.prompt + 1, self.start :]
             self.receive(self._full.control_passed)
         if index <= first_skipped:

@@ -47,7 +47,7 @@ class SlotVariant:
         return cls({number: Adapted(block, on=on) for number, block in enumerate(anatomy.blocks)})
 
     def module(self, block: int) -> nn.Module:
-        """Return what stands in a block's slot.
+        """Return what is in a block's slot.
 
         Raises:
             ModelError: the variant holds nothing for this block.
@@ -67,7 +67,7 @@ class VariantReplay:
         self.sites = sites if anatomy is None else anatomy.sites
 
     def module(self, block: int) -> nn.Module:
-        """Return what stands in a block's slot."""
+        """Return what is in a block's slot."""
         return self._variant.module(block)
 
     def run(self, module: nn.Module, index: int, resid_NTD: Tensor, prompts_N: Tensor, state: State) -> Tensor:

@@ -48,7 +48,7 @@ def _view(
     in_batch: Window,
     prompt: int | None = None,
 ) -> RowsView:
-    """Return the view of some tokens, which stand at ``in_rows`` in a call's rows and at ``in_batch`` in the batch."""
+    """Return the view of some tokens, which are at ``in_rows`` in a call's rows and at ``in_batch`` in the batch."""
     return RowsView(
         block=plain.block,
         requests=requests,

@@ -38,7 +38,7 @@ def test_arguments_are_known_by_name_however_they_are_given() -> None:
     with called([("here", module)], seen.append):
         module(H.clone(), 3.0)
         module(by=3.0, x=H.clone())
-    assert [dict(call.given).keys() for call in seen] == [{"x", "by"}, {"x", "by"}]
+    assert [dict(call.bound).keys() for call in seen] == [{"x", "by"}, {"x", "by"}]
     assert [call.path for call in seen] == ["here", "here"]
     assert all(torch.equal(call.value, 3 * H) for call in seen)
 

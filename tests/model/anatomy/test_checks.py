@@ -16,9 +16,10 @@ from bathyscope.errors import ModelError
 from bathyscope.measures.base import ModelFacts
 from bathyscope.model import load
 from bathyscope.model.anatomy.anatomy import Anatomy
-from bathyscope.model.anatomy.checks import Checks, check
+from bathyscope.model.anatomy.checks import check
 from bathyscope.model.anatomy.family import Site
 from bathyscope.model.anatomy.gaps import tolerance
+from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.replay import Replay
 from bathyscope.model.anatomy.resolving import resolve
 

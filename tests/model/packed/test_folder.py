@@ -358,3 +358,124 @@ def test_every_method_that_is_unpacked_is_tested() -> None:
 
     # experts of GPT-OSS are tested in test_quantised.py
     assert {kind.config["quant_method"] for kind in kinds_of_methods()} == set(PACKINGS) - {"mxfp4"}
+
+
+def edit(part: str, change: Callable[[Tensor], Tensor]) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    """Change every tensor of this part."""
+    return lambda tensors: {
+        name: change(value) if name.endswith(f".{part}") else value for name, value in tensors.items()
+    }
+
+
+def first_entry(value: Tensor) -> Tensor:
+    return value.flatten()[:1].reshape(())
+
+
+def to_complex(value: Tensor) -> Tensor:
+    return value.to(torch.complex64)
+
+
+def to_bool(value: Tensor) -> Tensor:
+    return value.to(torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "change", "reason"),
+    [
+        ("gptq-4", "g_idx", first_entry, "has a g_idx of 0 axes, for 1"),
+        ("gptq-4", "g_idx", lambda value: value.double() * float("nan"), "has a g_idx in torch.float64, for whole"),
+        ("gptq-4", "g_idx", lambda value: value - 1, r"cannot be unpacked \(an input in group -1 to 1 of 3\)"),
+        ("gptq-sorted", "g_idx", lambda value: value + 1, r"cannot be unpacked \(an input in group 1 to 3 of 3\)"),
+        ("gptq-4", "qzeros", lambda value: value.float(), "has a qzeros in torch.float32, for whole numbers"),
+        ("gptq-4", "scales", to_complex, "has a scales in complex64"),
+        ("awq", "qweight", to_bool, "has a qweight in bool"),
+        ("awq", "qweight", lambda value: value.float(), "has a qweight in torch.float32, for whole numbers"),
+        ("int4-group", "weight_shape", lambda value: value * float("nan"), "has a weight_shape in torch.float32"),
+        ("int4-group", "weight_shape", lambda value: value.repeat(3), "has a weight_shape of 6"),
+        ("int4-group", "weight_packed", to_bool, "has a weight_packed in bool"),
+        ("int4-group", "weight_scale", to_complex, "has a weight_scale in complex64"),
+        ("int4-sorted", "weight_g_idx", lambda value: value - 1, r"an input in group -1 to 1 of 3"),
+        ("int8-tensor", "weight_zero_point", lambda value: value.float(), "has a weight_zero_point in torch.float32"),
+        ("bits-8", "SCB", to_complex, "has a SCB in complex64"),
+        ("bits-8", "weight_format", lambda value: value.double(), "has a weight_format in torch.float64"),
+        ("nf4", "quant_map", lambda value: value[:4], "has a quant_map of 4, and 4 bits asks for 16"),
+        ("nf4-double", "nested_quant_map", lambda value: value[:4], "has a nested_quant_map of 4, and 8 bits asks"),
+        ("nf4-double", "nested_absmax", lambda value: value.repeat(2), "has a nested_absmax of 2, and a block size of"),
+    ],
+)
+def test_parts_that_cannot_be_what_they_are_called_are_refused(
+    kind: str, part: str, change: Callable[[Tensor], Tensor], reason: str, tmp_path: Path
+) -> None:
+    written = write(KINDS[kind], tmp_path)
+    rewrite(written.packed, edit(part, change))
+    with pytest.raises(ModelError, match=reason):
+        bathyscope.load(written.packed)
+
+
+def test_a_weight_format_of_many_entries_is_looked_at_as_a_whole(tmp_path: Path) -> None:
+    written = write(KINDS["bits-8"], tmp_path)
+    rewrite(written.packed, edit("weight_format", lambda value: torch.tensor([0, 1], dtype=torch.uint8)))
+    with pytest.raises(ModelError, match="is laid out for one kind of GPU"):
+        bathyscope.load(written.packed)
+
+
+@pytest.mark.parametrize("kind", ["int4-zeros", "int8-packed", "int8-tensor"])
+def test_numbers_that_are_not_symmetric_need_their_zeros(kind: str, tmp_path: Path) -> None:
+    """Without them they would be read as symmetric, with other weights."""
+    written = write(KINDS[kind], tmp_path)
+    assert KINDS[kind].config["config_groups"]["group_0"]["weights"]["symmetric"] is False
+    rewrite(written.packed, without("weight_zero_point"))
+    with pytest.raises(ModelError, match="lacks its weight_zero_point, and its numbers are not symmetric"):
+        bathyscope.load(written.packed)
+
+
+def test_inputs_that_were_sorted_need_their_order(tmp_path: Path) -> None:
+    written = write(KINDS["gptq-sorted"], tmp_path)
+    quantised.declare(written.packed, quantization_config={**KINDS["gptq-sorted"].config, "desc_act": True})
+    bathyscope.load(written.packed)
+    rewrite(written.packed, without("g_idx"))
+    with pytest.raises(ModelError, match=r"lacks the order of its inputs \(g_idx\), which were sorted"):
+        bathyscope.load(written.packed)
+
+
+def test_a_method_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    """transformers would measure the numbers of eight bits without their scales."""
+    written = write(KINDS["fp8"], tmp_path)
+    quantised.declare(written.packed, quantization_config={**KINDS["fp8"].config, "quant_method": "other\x1b[31m"})
+    with pytest.raises(
+        ModelError, match=r"is quantised by 'other\\.*', which neither bathyscope nor transformers"
+    ) as error:
+        bathyscope.load(written.packed)
+    assert "\x1b" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["awq", "fp8", "nf4", "nf4-double"])
+def test_a_block_that_is_declared_far_too_large_takes_no_memory(kind: str, tmp_path: Path) -> None:
+    """One scale for a billion inputs is one for all of them: the same weights as with a block of their size."""
+    huge = 10**9
+    written = write(KINDS[kind], tmp_path)
+    config = dict(KINDS[kind].config)
+
+    def in_state(value: Tensor, **entries: int) -> Tensor:
+        state = {**json.loads(bytes(value.tolist())), **entries}
+        return torch.tensor(list(json.dumps(state).encode()), dtype=torch.uint8)
+
+    def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        for name, value in tensors.items():
+            if kind == "awq" and name.endswith(("scales", "qzeros")):
+                tensors[name] = value[:1].clone()
+            elif kind == "fp8" and name.endswith("scale_inv"):
+                rows = len(tensors[name.removesuffix("_scale_inv")])
+                tensors[name] = value.flatten()[:1].repeat(rows)[:, None].clone()
+            elif (kind, name.rpartition(".")[2]) in {("nf4", "absmax"), ("nf4-double", "nested_absmax")}:
+                tensors[name] = value[:1].clone()
+            elif "quant_state" in name:
+                entry = "blocksize" if kind == "nf4" else "nested_blocksize"
+                tensors[name] = in_state(value, **{entry: huge})
+        return tensors
+
+    rewrite(written.packed, change)
+    entry = {"awq": {"group_size": huge}, "fp8": {"weight_block_size": [1, huge]}}.get(kind, {})
+    quantised.declare(written.packed, quantization_config={**config, **entry})
+    tracked = bathyscope.load(written.packed)
+    assert all(value.isfinite().all() for value in tracked.hf.state_dict().values())

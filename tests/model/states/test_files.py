@@ -75,12 +75,27 @@ def changed(**others: Tensor) -> Callable[[Tensors], Tensors]:
         (without("hidden_states"), r"holds no hidden_states but token_ids"),
         (without("token_ids"), r"holds no token_ids but hidden_states"),
         (changed(token_ids=torch.arange(TOKENS - 1)), r"is of 7 tokens and token_ids has the shape \[6\]"),
-        (changed(token_ids=torch.rand(TOKENS)), r"token_ids is stored as float32; token ids are whole numbers"),
+        (
+            changed(token_ids=torch.rand(TOKENS)),
+            r"token_ids is stored as float32; token ids and lengths are whole numbers",
+        ),
         (changed(hidden_states=torch.zeros(TOKENS, WIDTH)), r"has the shape \[7, 4\]; states have three axes"),
         (
             changed(hidden_states=torch.zeros(TOKENS, BOUNDARIES, WIDTH).to(torch.float8_e4m3fn)),
             r"is stored as float8_e4m3fn, whose scales are unknown",
         ),
+        (changed(token_ids=torch.ones(TOKENS).to(torch.complex64)), r"token_ids is stored as complex64; token ids and"),
+        (changed(lengths=torch.tensor([3.5, 3.5])), r"lengths is stored as float32; token ids and lengths are whole"),
+        (changed(lengths=torch.tensor([3j, 4])), r"lengths is stored as complex64"),
+        (changed(lengths=torch.ones(TOKENS, dtype=torch.bool)), r"lengths is stored as bool"),
+        (
+            changed(lengths=torch.tensor([[3, 4]])),
+            r"lengths has the shape \[1, 2\]\. Give the number of tokens of each",
+        ),
+        (changed(lengths=torch.tensor(TOKENS)), r"lengths has the shape \[\]\. Give the number of tokens of each"),
+        (changed(top1_ids=torch.zeros(TOKENS).to(torch.complex64)), r"top1_ids is stored as complex64"),
+        (changed(next_logprobs=torch.zeros(TOKENS).to(torch.complex64)), r"log-probabilities are real numbers"),
+        (changed(next_logprobs=torch.zeros(TOKENS, dtype=torch.long)), r"next_logprobs is stored as int64"),
         (changed(top1_ids=torch.arange(3)), r"top1_ids has the shape \[3\], and there are 7 tokens"),
     ],
 )

@@ -157,3 +157,23 @@ def test_the_identity_changes_with_any_byte_and_with_the_boundaries(tmp_path: Pa
     assert identity([0, 1, 8]) != before
     write(tmp_path, "hs_1", [3, 5])
     assert identity([0, 1, 2])["sha256"] != before["sha256"]
+
+
+def test_a_record_that_leads_nowhere_is_damaged_and_not_missing(tmp_path: Path) -> None:
+    """Without it these states would be taken for those of all boundaries."""
+    folder = tmp_path / "states"
+    write(folder, "hs_0", [5, 9, 7])
+    (folder / "states.json").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match=r"states\.json cannot be read \(it is a link that leaves .*, and such links"):
+        open_folder(folder)
+
+
+def test_a_message_holds_no_list_without_end(tmp_path: Path) -> None:
+    folder = tmp_path / "states"
+    write(folder, "hs_0", [5, 9, 7])
+    for boundaries in (list(range(100_000)), [0, 10**2000]):
+        (folder / "states.json").write_text(json.dumps({"boundaries": boundaries, "n_blocks": 10**100}))
+        for asked_for, n_blocks in ((None, 10**100), ([0, 1], 10**100), (None, 4)):
+            with pytest.raises(ModelError) as error:
+                open_folder(folder).with_boundaries(asked_for, n_blocks)
+            assert len(str(error.value)) < 1500

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -135,3 +137,43 @@ def test_a_file_cut_short_while_it_is_read(tmp_path: Path) -> None:
         cut_to = file.places["a"].start + 40
         os.truncate(tmp_path / "x.safetensors", cut_to)
         file.read(stream, "a", torch.empty(100))
+
+
+def with_header(folder: Path, **entries: Any) -> Path:
+    """A file of ``a`` [2, 3] and ``b`` [4] in float32, with other entries in its header."""
+    path = folder / "x.safetensors"
+    save_file({"a": torch.ones(2, 3), "b": torch.ones(4)}, path)
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    for name, entry in entries.items():
+        header[name] = {**header.get(name, {}), **entry}
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"a": {"shape": "23"}}, "a shape or a place that is not of whole numbers"),
+        ({"a": {"shape": [True, 6]}}, "a shape or a place that is not of whole numbers"),
+        ({"a": {"shape": [-2, -3]}}, "a shape or a place that is not of whole numbers"),
+        ({"a": {"data_offsets": [-24, 0]}}, "a shape or a place that is not of whole numbers"),
+        ({"a": {"data_offsets": [0.0, 24.0]}}, "a shape or a place that is not of whole numbers"),
+        ({"a": {"shape": [1 << 40]}}, r"its header gives a 24 bytes, and \[1099511627776\] numbers take 4,398"),
+        ({"a": {"data_offsets": [24, 0]}}, r"its header gives a -24 bytes"),
+        ({"b": {"data_offsets": [16, 32]}}, "a and b share bytes"),
+        ({"c": {"dtype": "F32", "shape": [6], "data_offsets": [0, 24]}}, "a and c share bytes"),
+    ],
+)
+def test_a_header_declares_no_more_than_its_file_holds(entries: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=message):
+        _ = CheckpointFile(with_header(tmp_path, **entries)).places
+
+
+def test_a_header_is_no_longer_than_the_library_reads_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", 100_000_001) + b"{}")
+    with pytest.raises(ModelError, match="a header of 100,000,001 bytes, and at most 100,000,000 are read"):
+        _ = CheckpointFile(path).places

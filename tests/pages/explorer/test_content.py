@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from support import waves, zoo
 from support.packed import read
-from support.synthetic import in_books, synthetic_run
+from support.synthetic import in_books, replaced, synthetic_run
+from support.synthetic_tokens import complete_run, with_places
 from support.word_tokenizer import word_tokenizer
 from support.worded import worded_run
 
@@ -83,6 +84,26 @@ def test_words_of_prompts_with_tokens_are_whole_and_say_what_is_special() -> Non
     expected = [final[prompt, :-1] == run.prompts[prompt].ids[1:] for prompt in range(20)]
     np.testing.assert_array_equal(found["hit"].reshape(20, 301)[:, :-1], expected)
     assert not found["hit"].reshape(20, 301)[:, -1].any()
+
+
+def test_tokens_of_named_places_have_their_names() -> None:
+    run = with_places(worded_run([["<s>", *[f" w{n}" for n in range(9)]]] * 3, specials=[[0]] * 3), "drop")
+    meta, _ = read(content(run, "one"))
+    later = {"3": "‹city›", "4": "‹city› ‹last›"}
+    assert meta["places"] == {"0": {"2": "‹city›", "4": "‹last›"}, "1": later, "2": later}
+    # a name may be a text of the prompts
+    assert read(content(run, "one", text=False))[0]["places"] == {}
+    assert "of a single token" not in str(meta["maps"])
+
+
+def test_maps_of_tokens_say_what_prompts_of_longer_places_lack() -> None:
+    run = complete_run(5, 3)
+    erasure = run["erasure"]
+    places = {f"place_{end}": (("prompt", "place"), np.full((3, 1), at)) for end, at in (("start", 3), ("stop", 5))}
+    run = replaced(run, "erasure", erasure.assign(places).assign_coords(place=["city"]))
+    maps = {one["label"]: one["others"] for one in read(content(run, "one"))[0]["maps"]}
+    assert maps["erasure"].startswith("it has no answer or is too long, has no named place of a single token, or the")
+    assert maps["integrated gradients, block"].startswith("it has no answer or is too long, or the page holds")
 
 
 def test_prompts_are_shown_from_where_they_differ() -> None:

@@ -12,6 +12,7 @@ import xarray as xr
 from support.browser import Opened, Show
 from support.explored import LENGTHS
 from support.synthetic import replaced, synthetic_run, without
+from support.synthetic_tokens import with_places
 from support.worded import worded_run
 
 import bathyscope
@@ -187,6 +188,15 @@ def test_special_tokens_are_hidden_and_lines_end_as_in_the_text(look: Show, word
     assert [line.replace("⏎", "") for line in lines] == [line for line in text.split("\n") if line]
     assert "<s>" not in "".join(lines)
     assert opened.page.locator("#token-0").count() == 0
+
+
+def test_named_places_stand_below_their_words(show: Show, worded: Run, tmp_path: Path) -> None:
+    opened = show(write_page(with_places(worded, "drop"), tmp_path), hash_="#prompt=0&token=4")
+    options = opened.page.locator(".text [role=option]")
+    names = {one.get_attribute("data-word"): one.locator(".named") for one in options.all()}
+    assert {word: name.inner_text() for word, name in names.items() if name.count()} == {"2": "‹city›", "4": "‹last›"}
+    assert opened.page.locator(".about-word h3").inner_text().endswith("‹last›")
+    assert "‹last›:" in (opened.page.locator("#token-4").get_attribute("aria-label") or "")
 
 
 def test_hover_shows_a_word_and_leaves_the_chosen_one(show: Show, words_page: Path) -> None:

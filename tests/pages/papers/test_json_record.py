@@ -124,6 +124,20 @@ def test_other_records_are_refused(change: dict[str, Any], message: str, file: P
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"value": {"a": 1}}, {"value": "0.5"}, {"value": True}, {"ci_high": [1]}, {"source": [1, 2]}, {"quantity": {}}],
+)
+def test_numbers_of_a_record_are_of_their_kind(change: dict[str, Any], file: Path, tmp_path: Path) -> None:
+    row = {"model": "m", "source": "m", "work": "w", "quantity": "lens_kl_half", "value": 1, "ci_low": 0, "ci_high": 2}
+    content = {**json.loads(file.read_text()), "numbers": [row]}
+    (tmp_path / "record.json").write_text(json.dumps(content))
+    assert len(score(tmp_path / "record.json")) == 1
+    (tmp_path / "record.json").write_text(json.dumps({**content, "numbers": [row | change]}))
+    with pytest.raises(StoreError, match="is a damaged record: its target or its numbers cannot be read"):
+        score(tmp_path / "record.json")
+
+
 def test_a_record_replaces_an_older_one_as_a_whole(tmp_path: Path) -> None:
     """Another link to the older file sees whether it was written into, as a crash would leave it half."""
     file, link = tmp_path / "record.json", tmp_path / "link.json"

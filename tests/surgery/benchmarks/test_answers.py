@@ -74,7 +74,7 @@ def varied(hf: PreTrainedModel) -> tuple[list[int], str]:
 
 
 def written(hf: PreTrainedModel, asked: Sequence[Question], size: int = 4, done: Callable[[int], None] = print) -> Any:
-    return Writer(hf, letter_tokenizer(VOCABULARY), size, done).write(asked)
+    return [answer.text for answer in Writer(hf, letter_tokenizer(VOCABULARY), size, done).write(asked)]
 
 
 @pytest.mark.parametrize("name", WRITES_NO_TEXT)
@@ -113,6 +113,27 @@ def test_batches_write_what_documents_alone_are_answered(name: str) -> None:
         assert got == wanted, text
         assert sum(told) == len(prompts)
         assert len(set(map(len, wanted))) > 1 or len(set(free[0])) == 1
+
+
+def test_an_answer_is_cut_off_where_neither_a_stop_nor_an_end_ended_it() -> None:
+    """Also where it ends with the last token that it may have."""
+    hf = waves.loaded("mistral").hf
+    ids, free = varied(hf)
+    place = next(n for n, letter in enumerate(free) if letter != free[0])
+    stop, question = free[place], tuple(ids)
+    asked = [
+        Question(question, (), place + 1),
+        Question(question, (stop,), place + 1),
+        Question(question, (stop,), place),
+        Question(question, (stop,), MOST),
+    ]
+    got = Writer(hf, letter_tokenizer(VOCABULARY), 4, print).write(asked)
+    assert [(one.text, one.is_cut_off) for one in got] == [
+        (free[: place + 1], True),
+        (free[:place], False),
+        (free[:place], True),
+        (free[:place], False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +183,8 @@ def test_an_end_of_text_token_of_the_tokenizer_ends_a_row_that_the_model_would_n
     hf.generation_config.eos_token_id = None
     tokenizer = letter_tokenizer(VOCABULARY)
     tokenizer.eos_token = later
-    assert Writer(hf, tokenizer, 2, print).write([Question(tuple(ids), (), MOST)]) == [free[: free.index(later)]]
+    (answer,) = Writer(hf, tokenizer, 2, print).write([Question(tuple(ids), (), MOST)])
+    assert (answer.text, answer.is_cut_off) == (free[: free.index(later)], False)
 
 
 def test_predictions_that_are_no_numbers_are_refused() -> None:

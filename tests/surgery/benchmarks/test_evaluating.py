@@ -25,6 +25,7 @@ from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.model import Model
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.benchmarks import Evaluation, evaluate, open_evaluation
+from bathyscope.surgery.benchmarks.answers import Writer, WrittenAnswer
 from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.harness import LoadedLM
@@ -360,6 +361,109 @@ def test_written_answers_are_those_of_generate_under_the_schedule(
     assert list(correct) == [d["exact_match,whole"] for d in by_name["drop:5"]["documents"]]
     again = open_evaluation(tmp_path / "out")
     xr.testing.assert_equal(again.data["value"], found.data["value"])
+
+
+def test_shares_of_cut_answers_stand_next_to_scores(
+    bundled: Model, files: dict[str, Path], own_task: Path, tmp_path: Path
+) -> None:
+    """As plain generation has it: neither a stop nor an end among as many tokens as there may be."""
+    rows = [json.loads(line) for line in own_task.with_name("counting.jsonl").read_text(encoding="utf-8").splitlines()]
+    tasks = [str(own_task), "arc_easy"]
+    with pytest.warns(UserWarning, match=r"counting: the limit of tokens ended \d+% of answers .*max_gen_toks"):
+        found = evaluate(bundled, tasks, ["drop:5"], {"arc_easy": files["arc_easy"]}, out=tmp_path / "out")
+    assert found.data["cut_off"].sel(task="arc_easy").isnull().all()
+    for score in found.scores:
+        if score["task"] == "arc_easy":
+            assert "cut_off" not in score["documents"][0]
+            continue
+        expected = []
+        with scheduled(bundled, score["schedule"]) as hf:
+            for row in rows:
+                ids = torch.tensor([bundled.tokenizer.encode(row["text"])])
+                tokens = hf.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)[0]
+                text = bundled.tokenizer.decode(tokens[ids.shape[1] :])
+                ended = bundled.tokenizer.eos_token_id in tokens[ids.shape[1] :]
+                expected.append(not ended and "." not in text and "\n" not in text)
+        assert [document["cut_off"] for document in score["documents"]] == expected
+        assert float(found.data["cut_off"].sel(schedule=score["schedule"], task="counting")) == np.mean(expected)
+        assert any(expected)
+    counting, arc = found.tables()
+    assert (counting.headings[-1], "cut off" in arc.headings) == ("cut off", False)
+    assert found.text.count("the limit of tokens ended") == 1
+    assert found.text.count(". ") == 1
+    again = open_evaluation(tmp_path / "out").data["cut_off"]
+    xr.testing.assert_equal(again.sortby("task"), found.data["cut_off"].sortby("task"))
+
+
+def test_answers_that_end_are_no_reason_to_warn(bundled: Model, own_task: Path) -> None:
+    content = own_task.read_text(encoding="utf-8")
+    own_task.write_text(content.replace('until: ["."', 'until: [" ", "e", "."'), encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = evaluate(bundled, [str(own_task)], ["drop:5"])
+    assert found.data["cut_off"].values.tolist() == [[0], [0]]
+    assert "limit of tokens" not in found.text
+
+
+def test_a_task_without_a_limit_has_room_for_twice_its_longest_answer(
+    bundled: Model, own_task: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The harness would cut all answers at 256 tokens; those of a task that says how many stay at that."""
+    content = own_task.read_text(encoding="utf-8")
+    documents = own_task.with_name("counting.jsonl")
+    longest = " and the old man went to the sea" * 20
+    rows = [{"text": "A boy", "answer": " and"}, {"text": "The", "answer": longest}]
+    documents.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    tokens = len(bundled.tokenizer.encode(longest, add_special_tokens=False))
+    assert 128 < tokens < bundled.max_tokens / 2 - 10
+    limits = []
+    for task in (content, content.replace("  max_gen_toks: 6\n", "")):
+        own_task.write_text(task, encoding="utf-8")
+        (benchmark,) = require_answerable(bundled, [str(own_task)], None, None, 8)
+        limits.append({instance.args[1]["max_gen_toks"] for instance in benchmark.task.instances})
+    assert limits == [{6}, {2 * tokens}]
+    # the harness makes its requests again, and asks for as much
+    asked: list[int] = []
+    monkeypatch.setattr(Writer, "write", lambda _, questions: [asked.append(q.most) or refused for q in questions])
+    refused = WrittenAnswer("", is_cut_off=False)
+    evaluate(bundled, [str(own_task)], ["standard"])
+    assert asked == [2 * tokens] * 2
+    documents.write_text(json.dumps({"text": "A boy", "answer": " and"}) + "\n", encoding="utf-8")
+    (benchmark,) = require_answerable(bundled, [str(own_task)], None, None, 8)
+    assert benchmark.task.instances[0].args[1]["max_gen_toks"] == 256
+    documents.write_text(json.dumps({"text": "A boy", "answer": longest * 4}) + "\n", encoding="utf-8")
+    (benchmark,) = require_answerable(bundled, [str(own_task)], None, None, 8)
+    room = bundled.max_tokens - len(bundled.tokenizer.encode("A boy"))
+    assert benchmark.task.instances[0].args[1]["max_gen_toks"] == room
+
+
+def test_questions_stand_in_the_chat_template_as_the_harness_puts_them(
+    bundled: Model, files: dict[str, Path], tmp_path: Path
+) -> None:
+    """Equal to what the harness scores of the same model with its own apply_chat_template."""
+    data = {"arc_easy": files["arc_easy"]}
+    with pytest.raises(PromptError, match="has no chat template, and chat=True puts questions in it"):
+        evaluate(bundled, ["arc_easy"], ["drop:5"], data, chat=True)
+    tokenizer = copy.deepcopy(bundled.tokenizer)
+    tokenizer.chat_template = (
+        "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]{% endif %}"
+    )
+    model = replace(bundled, given_tokenizer=tokenizer)
+    found = evaluate(model, ["arc_easy"], ["standard"], data, chat=True, out=tmp_path / "out")
+    tasks = load_benchmarks(["arc_easy"], data)
+    lm = HFLM(pretrained=model.hf, tokenizer=tokenizer, backend="causal", batch_size=8)
+    task_dict = {"tasks": {"arc_easy": tasks[0].task}}
+    theirs: Any = harness_evaluate(lm=lm, task_dict=task_dict, bootstrap_iters=0, apply_chat_template=True)
+    expected = [[answer[0][0] for answer in sample["resps"]] for sample in theirs["samples"]["arc_easy"]]
+    assert "[user] Question: Where does rain come from?" in str(theirs["samples"]["arc_easy"][0]["arguments"])
+    got = loglikelihoods(found, "standard", "arc_easy")
+    plain = loglikelihoods(evaluate(model, ["arc_easy"], ["standard"], data), "standard", "arc_easy")
+    for own, wanted, untouched in zip(got, expected, plain):
+        assert own == pytest.approx(wanted, rel=1e-6)
+        assert own != pytest.approx(untouched, rel=1e-3)
+    with pytest.raises(StoreError, match="chat"):
+        evaluate(model, ["arc_easy"], ["standard"], data, out=tmp_path / "out")
 
 
 def test_written_and_scored_answers_stand_side_by_side_and_are_resumed(

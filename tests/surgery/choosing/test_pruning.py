@@ -352,7 +352,7 @@ def test_speeds_are_tokens_over_seconds_of_forwards_in_turn(model: Model) -> Non
     ticks = iter([0.0, 2.0, 0.0, 1.0, 0.0, 3.0, 0.0, 1.0, *([0.0, 2.0, 0.0, 1.0] * 3)])
     speeds = measure_speeds(model, bathyscope.Schedule.standard(5).drop(1), TEST[0], clock=lambda: next(ticks))
     assert (speeds.before, speeds.after) == (len(TEST[0]) / 2, len(TEST[0]))
-    assert (speeds.ratio, speeds.ratio_low, speeds.ratio_high) == (2, 2, 3)
+    assert (speeds.ratio, speeds.ratio_min, speeds.ratio_max) == (2, 2, 3)
 
 
 @pytest.mark.parametrize("file", ["plan.nc", "prune.json"])

@@ -60,11 +60,11 @@ def noisy(rng: np.random.Generator, blocks: int, load: float) -> Timings:
 def test_the_scatter_of_timings_widens_the_draws(load: float) -> None:
     own = np.array(Counts(tokens=30, passes=12, checked=0, accepted=0, drafted=20), dtype=np.float64)
     timings = noisy(np.random.default_rng(0), 12, load)
-    speeds = timings.drawn(500, 0).speed(np.tile(own, (501, 1)), 4, 2, bare=False)
+    speeds = timings.resampled(500, 0).speed(np.tile(own, (501, 1)), 4, 2, bare=False)
     assert speeds[0] == pytest.approx(float(timings.settled.speed(own, 4, 2, bare=False)))
     assert (speeds <= 30 / 12).all()
     assert speeds.std() == pytest.approx(0) if load == 0 else speeds.std() > 0.002 * load
-    np.testing.assert_array_equal(speeds, timings.drawn(500, 0).speed(np.tile(own, (501, 1)), 4, 2, bare=False))
+    np.testing.assert_array_equal(speeds, timings.resampled(500, 0).speed(np.tile(own, (501, 1)), 4, 2, bare=False))
 
 
 def test_a_machine_that_decodes_faster_than_it_computes_is_too_busy() -> None:

@@ -72,6 +72,36 @@ def test_joined_parts_are_the_run_of_a_single_process(whole: bathyscope.Run, par
     assert again.measures == whole.measures
 
 
+def test_parts_without_a_control_that_others_have_are_named(
+    folder: Path, whole: bathyscope.Run, parts: list[Path], tmp_path: Path
+) -> None:
+    without = []
+    for part in parts:
+        shutil.copytree(part, tmp_path / part.name, ignore=lambda path, names: {"controls"} & {*names})
+        without.append(tmp_path / part.name)
+    for some in ([parts[0], *without[1:]], [*without[:2], parts[2]], [*without, parts[1]]):
+        lacking = [str(part) for part in some if part in without]
+        with pytest.raises(StoreError) as caught:
+            bathyscope.join(some, tmp_path / "run")
+        message = str(caught.value)
+        assert f"The control untrained-0 was surveyed for 1 of {len(some)} parts, and not for " in message
+        assert all(repr(part) in message for part in lacking[:3])
+        assert "same --control (control=…): what is there already is not computed again. Then join again." in message
+        assert not (tmp_path / "run").exists()
+    # what the message advises
+    times = {path: path.stat().st_mtime_ns for path in without[1].rglob("*.nc")}
+    for number in (2, 3):
+        survey(folder, without[number - 1], control="untrained:1", part=f"{number}/{OF}")
+    assert times == {path: path.stat().st_mtime_ns for path in times}
+    bathyscope.join([parts[0], *without[1:]], tmp_path / "run")
+    assert whole.path is not None
+    assert hashes(tmp_path / "run") == hashes(whole.path)
+    # a part that is there twice, once without the control, lacks nothing
+    joined = bathyscope.join([*parts, without[0]], tmp_path / "twice")
+    assert list(joined.controls) == ["untrained-0"]
+    assert hashes(tmp_path / "twice") == hashes(whole.path)
+
+
 def test_no_part_is_computed_twice_and_a_part_goes_on_where_it_stopped(
     folder: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,3 +269,15 @@ def test_parts_without_prompts(parts: list[Path], tmp_path: Path) -> None:
             for path, content in zip(pair, contents):
                 path.write_bytes(content)
     assert not (tmp_path / "run").exists()
+
+
+def test_controls_of_a_part_are_folders_of_its_own(parts: list[Path], tmp_path: Path) -> None:
+    """Otherwise results from elsewhere would be joined."""
+    copies = [Path(shutil.copytree(part, tmp_path / part.name)) for part in parts]
+    (tmp_path / "elsewhere" / "mine").mkdir(parents=True)
+    shutil.rmtree(copies[0] / "controls")
+    (copies[0] / "controls").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match=r"controls' is a link, and the controls of a run are folders") as caught:
+        bathyscope.join(copies, tmp_path / "whole")
+    assert "mine" not in str(caught.value)
+    assert not (tmp_path / "whole").exists()

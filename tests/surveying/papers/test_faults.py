@@ -19,7 +19,7 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.surveying.papers.faults import FAULTS, Fault, faults_in
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "papers.md"
-IDS = [fault.given for fault in FAULTS]
+IDS = [fault.options_text for fault in FAULTS]
 LENGTHS = (14, 9, 17)
 WIDTH = 64
 
@@ -51,13 +51,15 @@ def test_a_fault_changes_what_its_measure_finds_and_stands_in_the_manifest(fault
     assert none == ()
     assert named == (fault,)
     assert not right.identical(wrong)
-    assert re.match(rf"{re.escape(fault.given)} reproduces? a fault of {fault.paper}'s published code: ", fault.note())
+    assert re.match(
+        rf"{re.escape(fault.options_text)} reproduces? a fault of {fault.paper}'s published code: ", fault.note()
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_a_fault_is_documented(fault: Fault) -> None:
     rows = [line for line in DOCUMENT.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    own = [row for row in rows if f"`{fault.given}`" in row]
+    own = [row for row in rows if f"`{fault.options_text}`" in row]
     assert len(own) == 1
     assert fault.paper in own[0]
 

@@ -9,8 +9,14 @@ from cyclopts import App, Parameter
 
 from bathyscope.cli import session
 from bathyscope.cli.arguments import Quiet, WholeNumber, fold_help, refuse_word
-from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
+from bathyscope.cli.console import (
+    quiet_libraries,
+    say,
+    write,
+    write_json,
+)
 from bathyscope.cli.flags import add_flags, make_flags
+from bathyscope.cli.table_printing import write_table
 from bathyscope.core.interrupts import INTERRUPTED
 from bathyscope_lab.options import TrainOptions
 

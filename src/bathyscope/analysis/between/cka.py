@@ -11,12 +11,21 @@ from bathyscope.core.calls import takes
 from bathyscope.core.common_options import ChatForm
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import counted, level_text
-from bathyscope.measures.base import ModelFacts
-from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
+from bathyscope.measures.of.cka import (
+    TOKENS,
+    Cka,
+    CkaOptions,
+    Minibatch,
+    grams,
+    minibatches,
+    representations,
+    similarities,
+)
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import PromptReading
 from bathyscope.options import coerce
 from bathyscope.prompts.in_memory import Source, listed_once
+from bathyscope.prompts.parts import copies_in, drawn_together
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.statistics.hsic import HsicSums, minibatch_sums
 from bathyscope.wavefront.engine import Wavefront
@@ -63,14 +72,12 @@ def cka(
         models = [loaded(side, source) for side in (model, other)]
         reading = PromptReading(beyond_context, add_special_tokens, chat)
         read = [reading.read(loaded_model, source, seed=seed) for loaded_model in models]
-        measures = [Cka(chosen), Cka(chosen)]
-        for measure, loaded_model, model_prompts in zip(measures, models, read):
-            measure.prepare(
-                ModelFacts(loaded_model.anatomy, loaded_model.checks, model_prompts.tokenizer), model_prompts, seed
-            )
+        # what is one prompt to either model is one prompt of both
+        copies = drawn_together(*map(copies_in, read))
+        divided = [minibatches(model_prompts, chosen, seed, copies) for model_prompts in read]
         same_ids = [p.ids for p in read[0]] == [p.ids for p in read[1]]
         # With other token ids a prompt's inner tokens have no counterpart; its end has one.
-        sums = _sums(models, measures, TOKENS if same_ids else ("last",))
+        sums = _sums(models, divided, TOKENS if same_ids else ("last",))
         data = similarities(sums, chosen.level).assign_attrs(model=models[0].name, other=models[1].name)
         return LabelledResult(data, _conclude(data, chosen.level), _tabulate)
 
@@ -95,11 +102,11 @@ def _tabulate(data: xr.Dataset) -> pd.DataFrame:
     return tabulate_over(data, ("tokens", "boundary", "boundary_other", "cka", "ci_low", "ci_high"), data["cka"].dims)
 
 
-def _sums(models: Sequence[Model], measures: Sequence[Cka], kinds: tuple[str, ...]) -> dict[str, HsicSums]:
+def _sums(models: Sequence[Model], divided: Sequence[list[Minibatch]], kinds: tuple[str, ...]) -> dict[str, HsicSums]:
     waves = [Wavefront(model.anatomy, tails=model.checks.tails) for model in models]
     total: dict[str, HsicSums] = {}
     # Both models sample the same points, so their Gram matrices belong to the same tokens.
-    for pair in zip(*(measure.minibatches for measure in measures), strict=True):
+    for pair in zip(*divided, strict=True):
         points = [representations(wave, minibatch) for wave, minibatch in zip(waves, pair)]
         for kind in kinds:
             gram_pair = [grams(stream_points, minibatch.points(kind)) for stream_points, minibatch in zip(points, pair)]

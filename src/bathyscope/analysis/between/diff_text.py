@@ -17,7 +17,7 @@ from bathyscope.core.text import capitalised, visible
 
 SCALING_OF_ADAPTERS: Final = "the scaling of the adapters"
 _FACTOR: Final = 2.0
-"""A change or an effect is large at so many times the median of all changed blocks, and small at the median over it."""
+"""A change or an effect is large at this multiple of the median of all changed blocks, small at the median over it."""
 _LARGE_CHANGE: Final = 0.1
 _FAINT: Final = 1e-4
 """Nats per squared change: an effect below this is small whatever other blocks do; random changes have about 1."""

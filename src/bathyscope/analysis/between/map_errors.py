@@ -15,7 +15,7 @@ from bathyscope.statistics.least_squares import Array
 
 
 class MapErrors:
-    """Sums over the tokens of each test prompt, which is known by its number, at so many boundaries of either model."""
+    """Sums over the tokens of each test prompt, known by its number, at this many boundaries of either model."""
 
     def __init__(self, prompts: Sequence[int], sources: int, targets: int) -> None:
         self._place = {number: place for place, number in enumerate(prompts)}

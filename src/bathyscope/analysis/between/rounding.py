@@ -62,7 +62,7 @@ _ROUNDINGS_OF_EMBEDDING: Final = 2
 """Roundings in front of block 0. Of equal functions, those that add positions need 0.5, and those that norm the
 embedding 1.1; a row that is looked up has none."""
 _CLOSE: Final = 2
-"""A choice may fall otherwise where its margin is at most so many times what rounding moved the numbers by."""
+"""A choice may fall otherwise where its margin is at most this many times what rounding moved the numbers by."""
 
 
 class RandomRounding(TorchDispatchMode):

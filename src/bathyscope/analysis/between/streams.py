@@ -60,7 +60,7 @@ class Streams:
         return sum(len(self.prompts[i]) - 1 for i in chosen)
 
     def batches(self, chosen: Sequence[int], sources: int) -> list[list[int]]:
-        """Numbers of prompts that are run together, with the source's states at so many boundaries."""
+        """Numbers of prompts that are run together, with the source's states at this many boundaries."""
         per_token = 8 * (sources * self.widths[0] + self.boundaries[1] * self.widths[1])
         room = min(_STATE_BYTES // per_token, *(wave.policy.tokens for wave in self._waves))
         equal = any(model.anatomy.equal_lengths for model in self.models)

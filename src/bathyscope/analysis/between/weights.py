@@ -96,7 +96,7 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
     details: dict[str, list[str]] = {}
     entries = configuration_difference(a.hf.config, b.hf.config)
     if entries:
-        words = [f"{name} ({_shown(left)} and {_shown(right)})" for name, (left, right) in entries.items()]
+        words = [f"{name} ({_short_text(left)} and {_short_text(right)})" for name, (left, right) in entries.items()]
         details["configuration"] = [f"{text} of the configuration" for text in _first_few(words)]
     # constants that follow from the configuration of either are no difference of their own
     departures = [departure_of(model.hf, config_hash(model.hf)) for model in (a, b)]
@@ -121,13 +121,11 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
 
 def _adapter_state(model: Model) -> dict[str, Any]:
     """Return which adapters act in which layer, and the factor of each, by the names of tensors."""
-    layers = {name: module for name, module in model.hf.named_modules() if _acts_now(module)}
+    layers = {
+        name: module for name, module in model.hf.named_modules() if is_adapted(module) and acting_adapters(module)
+    }
     paths = {name: tuple(range(len(acting_adapters(module)))) for name, module in layers.items()}
     return {**paths, **adapter_scalings(model.hf)}
-
-
-def _acts_now(module: nn.Module) -> bool:
-    return is_adapted(module) and bool(acting_adapters(module))
 
 
 def _first_few(names: list[str]) -> list[str]:
@@ -135,7 +133,7 @@ def _first_few(names: list[str]) -> list[str]:
     return names if more <= 0 else [*names[:_MOST_NAMES], f"{more} more"]
 
 
-def _shown(value: object) -> str:
+def _short_text(value: object) -> str:
     return "none" if value is None else elided(str(value), 30)
 
 
@@ -143,7 +141,11 @@ def compare_adapters(model: Model) -> WeightComparison:
     """Return where adapters of a model act once they are on; by how much they change its weights is not known."""
     blocks = model.anatomy.blocks
     names = [[name for name, module in block.named_modules() if _acts(module)] for block in blocks]
-    places = [place for number, inside in enumerate(names) for place in _places_of(model, number, inside)]
+    places = [
+        place
+        for number, inside in enumerate(names)
+        for place in sorted({_place_in_block(model, number, f"{name}.") for name in inside})
+    ]
     outside = [_place_outside(model, name) for name in _adapted_outside(model)]
     return WeightComparison(
         np.full(len(blocks), np.nan),
@@ -152,10 +154,6 @@ def compare_adapters(model: Model) -> WeightComparison:
         [],
         by_adapters=True,
     )
-
-
-def _places_of(model: Model, number: int, names: list[str]) -> list[str]:
-    return sorted({_place_in_block(model, number, f"{name}.") for name in names})
 
 
 def _have_the_same_shapes(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
@@ -208,14 +206,14 @@ def _paths_of(site: Site) -> Iterator[str]:
 
 
 def _outside_of_blocks(model: Model) -> dict[str, Tensor]:
-    """Return all tensors that no block holds, by name; a tensor that stands in two places under each."""
+    """Return all tensors that no block holds, by name; a tensor that is in two places under each."""
     inside = _prefixes_of_blocks(model)
     return {name: tensor for name, tensor in effective_state(model.hf).items() if not name.startswith(inside)}
 
 
 def _prefixes_of_blocks(model: Model) -> tuple[str, ...]:
     sources = {id(block) for block in model.anatomy.sources}
-    # a block that stands in several places has a name in each, and so have its tensors
+    # a block that is in several places has a name in each, and so have its tensors
     modules = model.hf.named_modules(remove_duplicate=False)
     return tuple(f"{name}." for name, module in modules if id(module) in sources)
 

@@ -94,7 +94,7 @@ def compare(
     sides = draw_as_one(sides_of(opened), cluster, paired=paired)
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
-    # A run may stand in several contrasts; its own estimate is computed and listed once.
+    # A run may be in several contrasts; its own estimate is computed and listed once.
     compared = list({id(side): side for comparison in plan.contrasts for side in comparison.sides}.values())
     rows, notes = [], [*plan.notes, *_copy_notes(opened), *_cluster_notes(compared, cluster)]
     # prompts that cannot be paired are refused before any resampling
@@ -167,7 +167,7 @@ def _terms(readings: Sequence[Reading], coefficients: Sequence[float], cohorts: 
 
 
 def _lead(comparison: PlannedContrast, cohorts: Sequence[_Cohort], sampling: Sampling, unit: str) -> Leading:
-    """Return the contrasts that stand first: of the verdict's readings, and of the costs of blocks."""
+    """Return the contrasts that are first: of the verdict's readings, and of the costs of blocks."""
     order = [member for cohort in cohorts for member in cohort.members]
     by_side = [depth_readings(side) for side in comparison.sides]
     costs = block_costs(comparison.sides) if comparison.blocks is not None else []

@@ -50,7 +50,7 @@ def _copies_and_pairs(sides: Sequence[ComparedPrompts], paired: bool | None) -> 
         together = both
     numbers = _split(together, sides)
     has_copies = any(np.unique(member).size < member.size for member in numbers)
-    # of two samples, some prompts of one may stand in the other
+    # of two samples, some prompts of one may be in the other
     overlap = any(np.intersect1d(numbers[a], numbers[b]).size > pairs.first.size for a, b, pairs in matched)
     return numbers if has_copies or overlap else [None] * len(sides)
 

@@ -107,26 +107,28 @@ def grouped(
         _warn_of_few_clusters(groups, member)
     estimator_of = {name: replace(estimator, cluster=member) for name, estimator in _estimators(opened).items()}
     names = chosen_estimators(estimator_of if estimators is None else estimators, estimator_of, "This run has")
-    chosen, blocks = {name: estimator_of[name] for name in names}, opened.n_blocks
-    by_group = {name: [estimator.take(members) for members in groups.values()] for name, estimator in chosen.items()}
+    blocks = opened.n_blocks
+    by_group = {name: [estimator_of[name].take(members) for members in groups.values()] for name in names}
     group_estimates = [
         [estimator.read(estimator.means(sampling), blocks, level) for estimator in row] for row in by_group.values()
     ]
     # A group's estimate is in blocks; differences are of the ratio, as ``compare`` has them.
     pairs = list(combinations(range(len(groups)), 2))
     test = partial(_p_value, permutations=permutations, seed=seed)
-    readings = {
+    ratios_by_group = {
         name: [reading if name == SHARE else reading.ratio(blocks) for reading in row] for name, row in by_group.items()
     }
-    between = [[two_sample_difference(row[a], row[b], sampling) for row in readings.values()] for a, b in pairs]
+    contrasts_of_pairs = [
+        [two_sample_difference(row[a], row[b], sampling) for row in ratios_by_group.values()] for a, b in pairs
+    ]
     p_values = np.array(
         [
-            [test(row[a], row[b], contrast) for row, contrast in zip(readings.values(), contrasts)]
-            for (a, b), contrasts in zip(pairs, between)
+            [test(row[a], row[b], contrast) for row, contrast in zip(ratios_by_group.values(), contrasts)]
+            for (a, b), contrasts in zip(pairs, contrasts_of_pairs)
         ]
     )
     coords = {
-        "estimator": list(chosen),
+        "estimator": list(names),
         "group": list(groups),
         "pair": [f"{other} − {reference}" for reference, other in combinations(groups, 2)],
         "prompts": ("group", [int(members.sum()) for members in groups.values()]),
@@ -135,7 +137,7 @@ def grouped(
     }
     attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
-    values = {**_of_groups(by_group, group_estimates, blocks), **_of_pairs(between, p_values, list(chosen))}
+    values = {**_group_variables(by_group, group_estimates, blocks), **_pair_variables(contrasts_of_pairs, p_values)}
     data = labelled(_TABLE, values, coords).assign_attrs(attrs)
     return LabelledResult(data, _conclude(data), tidy, figure="grouped", lay_out=group_tables)
 
@@ -234,7 +236,7 @@ def _p_value(reference: Reading, other: Reading, difference: Contrast, permutati
     return permutation_p(reference, other, permutations=permutations, seed=seed)
 
 
-def _of_groups(
+def _group_variables(
     by_group: Mapping[str, Sequence[Estimator]], group_estimates: Sequence[Sequence[DepthEstimate]], blocks: int
 ) -> dict[str, Any]:
     """Return the variables of groups; ``group_estimates`` is [estimator][group]."""
@@ -250,15 +252,13 @@ def _of_groups(
     }
 
 
-def _of_pairs(
-    between: Sequence[Sequence[Contrast]], p_values: FloatArray, estimators: Sequence[str]
-) -> dict[str, FloatArray]:
-    """``between`` and ``p_values`` are [pair][estimator]."""
+def _pair_variables(contrasts: Sequence[Sequence[Contrast]], p_values: FloatArray) -> dict[str, FloatArray]:
+    """Return the variables of pairs; ``contrasts`` and ``p_values`` are [pair][estimator]."""
     return {
-        "difference": gathered(between, "estimate"),
-        "difference_low": gathered(between, "ci_low"),
-        "difference_high": gathered(between, "ci_high"),
-        "effect_size": gathered(between, "effect_size"),
+        "difference": gathered(contrasts, "estimate"),
+        "difference_low": gathered(contrasts, "ci_low"),
+        "difference_high": gathered(contrasts, "ci_high"),
+        "effect_size": gathered(contrasts, "effect_size"),
         "p_value": p_values,
         "p_holm": holm(p_values),
     }

@@ -1,7 +1,7 @@
 """Is exchanging two neighbouring blocks milder than leaving one out? Paired by prompt, by place and over all places.
 
-Blocks ℓ and ℓ+1 exchanged (``swap``) stand against the mean of leaving out ℓ and leaving out ℓ+1 (``drop``), so that
-both touch the same two blocks. Source: lad2024, layer interventions.
+Blocks ℓ and ℓ+1 exchanged (``swap``) are compared with the mean of leaving out ℓ and leaving out ℓ+1 (``drop``), so
+that both touch the same two blocks. Source: lad2024, layer interventions.
 """
 
 from functools import partial
@@ -72,7 +72,7 @@ def milder(
     numbers = np.full((len(_QUANTITIES), len(pairs) + 1, 6), np.nan)
     for row, quantity in enumerate(_QUANTITIES):
         without = drop[quantity].transpose("prompt", "dropped")
-        # Swapping touches two blocks, so that it stands against the mean of dropping either of them.
+        # Swapping touches two blocks, so that it is compared with the mean of dropping either of them.
         each = [without.sel(dropped=[block, block + 1]).mean("dropped").values for block in pairs]
         exchanged = swap[quantity].transpose("prompt", "swapped").sel(swapped=pairs).values
         first, second = np.stack(each, axis=1), np.asarray(exchanged, dtype=np.float64)

@@ -62,7 +62,7 @@ class Comparison(TabledResult):
 
     @property
     def text(self) -> str:
-        """What the first comparison says in a sentence, then what stands behind it."""
+        """What the first comparison says in a sentence, then what is behind it."""
         from bathyscope.analysis.depths.sentences import sentence
 
         return f"{sentence(self)}. {self.explanation}"
@@ -105,7 +105,7 @@ class Comparison(TabledResult):
             f"{int(outside[tested].sum())} of {tests} tested intervals exclude 0; about {tests * alpha:.2g} would by "
             f"chance if nothing differed. After Holm's correction {holm} of {tests} p-values are below {alpha:.2g}."
         )
-        # The smallest p-value that so many resamples can show, times the number of tests (Holm's first step).
+        # The smallest p-value that this many resamples can show, times the number of tests (Holm's first step).
         if tests / (self.data.attrs["resamples"] + 1) >= alpha:
             summary += " No p-value can be, with so few resamples for so many tests: give more."
         return summary + self._no_difference()

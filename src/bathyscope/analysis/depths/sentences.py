@@ -160,7 +160,7 @@ def _differing_costs(comparison: HasDifferences, number: int) -> str:
 
 
 def support(comparison: HasDifferences, number: int = 0) -> str:
-    """Return what stands behind the sentence: interval, pairing, p, and how many estimators agree."""
+    """Return what is behind the sentence: interval, pairing, p, and how many estimators agree."""
     row = head_row(comparison, number)
     kind = str(comparison.data["kind"].values[number])
     prompts = _prompts_text(comparison, number)

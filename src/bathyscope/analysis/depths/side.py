@@ -65,7 +65,7 @@ class ComparedPrompts:
 
     @property
     def n_clusters(self) -> int:
-        """Clusters that the prompts lie in; the prompts themselves without clusters."""
+        """Clusters that the prompts are in; the prompts themselves without clusters."""
         return len(self.prompts) if self.curves.cluster is None else np.unique(self.curves.cluster).size
 
     def where(self, chosen: NDArray[np.bool_], name: str) -> ComparedPrompts:

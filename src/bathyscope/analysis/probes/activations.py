@@ -73,6 +73,6 @@ def _sources(
 
 def _read(taken: Tensor, columns: list[int], places: list[int], call: Call) -> None:
     """Puts the last token's activations in their places of [prompts, neurons]."""
-    inputs: Tensor = next(iter(call.given.values()))
+    inputs: Tensor = next(iter(call.bound.values()))
     # some families hand all tokens of all prompts over in one axis
     taken[:, places] = inputs.reshape(len(taken), -1, inputs.shape[-1])[:, -1, columns].float().cpu()

@@ -29,7 +29,7 @@ def run_batches(
 
 
 def require_room(model: Model, tokens: int, window: int) -> None:
-    """An OptionError where prompts of so many tokens, which a window makes, do not fit into a model's context."""
+    """An OptionError where prompts of this many tokens, which a window makes, do not fit into a model's context."""
     if model.max_tokens is not None and tokens > model.max_tokens:
         raise OptionError(
             f"window={window} gives prompts of {tokens} tokens, and {model.name} takes {model.max_tokens}; give a "

@@ -85,7 +85,7 @@ def ing_probe(
     Returns:
         A result; its ``data`` holds the following.
         By ``kind`` and ``rank``: block, neuron, effect, skew, and the accuracy of each neuron alone; by ``kind`` and
-        ``size``: the accuracy of the first so many neurons together, added in the order of their accuracy on the
+        ``size``: the accuracy of the first this many neurons together, added in the order of their accuracy on the
         training half; and top1_accuracy, of the model's own most likely token. Accuracies are on the held-out half.
 
     Raises:

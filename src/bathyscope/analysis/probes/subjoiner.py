@@ -1,7 +1,7 @@
 """Sub-joiner heads: heads that gather a word's earlier tokens at its last one.
 
 A head's score is the attention that a word's last token gives to the word's n−1 earlier tokens, minus what the last
-token of a word of one token gives to the n−1 tokens before it; mean over words. All words stand at the end of the same
+token of a word of one token gives to the n−1 tokens before it; mean over words. All words are at the end of the same
 number of tokens, after the same context, so that a head which merely looks back a fixed way scores 0. Heads are ranked
 on one half of the words and reported on the other. Source: lad2024, sub-joiner heads.
 """

@@ -7,7 +7,12 @@ from cyclopts import Parameter
 
 import bathyscope
 from bathyscope.cli.arguments import OptionalText, Quiet, make_app, needs_a_plan
-from bathyscope.cli.console import quiet_libraries, say, write, write_json
+from bathyscope.cli.console import (
+    quiet_libraries,
+    say,
+    write,
+    write_json,
+)
 from bathyscope.errors import OptionError
 from bathyscope.surgery.options import ExportOptions
 

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from bathyscope.surgery.plan.plan import Plan
 
 _NAMED = re.compile(r"([A-Za-z][\w-]*)=(.+)", re.DOTALL)
-"""Prompts of a domain; options of prompts stand behind a question mark, and begin with no name."""
+"""Prompts of a domain; options of prompts are behind a question mark, and begin with no name."""
+_CALIBRATION = (
+    "prompts that choose, as for survey; of several domains as NAME=PROMPTS; written:40?tokens=512: 40 of the test "
+    "prompts, and costs are over what the full model writes to these and to the others."
+)
 _EXAMPLES = """\
 Examples:
   bathyscope prune ./model --calibration "train.txt:80?window=256" --test "other.txt:80?window=256" --drop 3
@@ -30,6 +34,7 @@ Examples:
   bathyscope prune ./model --calibration code=a.txt:80 --calibration prose=b.txt:80 --test code=c.txt:80 \
       --test prose=d.txt:80 --drop 3 --joint worst
   bathyscope prune ./model --calibration "train.txt:80" --test "other.txt:80" --drop 3 --evaluate arc_easy,problems.yaml
+  bathyscope prune ./model --calibration "written:40?tokens=512" --test problems.jsonl --drop 2
   bathyscope show runs/pruned
 
 With --out the same command resumes where it was interrupted. Ends with 6 where not
@@ -40,9 +45,7 @@ def prune_command(
     model: ModelName,
     /,
     *,
-    calibration: Annotated[
-        list[str], Parameter(help="prompts that choose, as for survey; of several domains as NAME=PROMPTS", negative=())
-    ],
+    calibration: Annotated[list[str], Parameter(help=_CALIBRATION, negative=())],
     test: Annotated[list[str], Parameter(help="other prompts, which judge; of the same domains", negative=())],
     format: ResultFormat = "table",
     quiet: Quiet = False,
@@ -55,6 +58,7 @@ def prune_command(
     from bathyscope.surgery.choosing.removable import kinds_of, require_size
     from bathyscope.surgery.plan.opening import PRUNING
     from bathyscope.surgery.trial.domains import domains_of
+    from bathyscope.surgery.trial.written import written_calibration
 
     if options.get("data"):
         options["data"] = read_task_files(options["data"])
@@ -64,7 +68,8 @@ def prune_command(
     require_no_task_code(items_of(options.get("evaluate") or ()), options.get("allow_code", False))
     if options.get("out") is not None:
         refuse_foreign(folder_path(options["out"], "out"), PRUNING)
-    sources = read_domain_sources(calibration), read_domain_sources(test)
+    is_written = len(calibration) == 1 and written_calibration(calibration[0]) is not None
+    sources = calibration[0] if is_written else read_domain_sources(calibration), read_domain_sources(test)
     domains_of(*sources, options.get("joint"))
     [loaded] = load_models([model], options, quiet)
     out = options.get("out")

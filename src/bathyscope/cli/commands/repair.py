@@ -69,7 +69,7 @@ def repair_command(
 
     require_budget(options.get("how", "linear"), options.get("tokens"), options.get("minutes"))
     if out is not None:
-        from bathyscope.surgery.checkpoint.folder import require_free
+        from bathyscope.surgery.checkpoint.target_folder import require_free
 
         out = out.expanduser()
         # The ladder takes minutes, so a folder that cannot be written is refused before it.

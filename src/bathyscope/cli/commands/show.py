@@ -11,7 +11,12 @@ from cyclopts import Parameter
 
 import bathyscope
 from bathyscope.cli.arguments import OptionalText, Partial, make_app, open_run
-from bathyscope.cli.console import Format, say, terminal_width, write
+from bathyscope.cli.console import (
+    Format,
+    say,
+    terminal_width,
+    write,
+)
 from bathyscope.cli.printing import View, print_result
 from bathyscope.cli.summary import headline_lines
 from bathyscope.core.estimates import Estimate, write_number
@@ -118,7 +123,7 @@ def show_command(
         depths = measure == "effective_depth" and cluster is None and not raw
         from bathyscope.runs.by_place import cost_of_leaving_out  # arrays, which the help does not wait for
 
-        # A table of one measure is read by eye and by other programs, so nothing stands above its headings.
+        # A table of one measure is read by eye and by other programs, so nothing is above its headings.
         result = TableResult(frame, opened.caption())
         print_result(
             result,
@@ -186,7 +191,7 @@ def _measure_view(frame: pd.DataFrame, cluster: str | None, cost: ByPlace | None
     """Return a table for every variable, with its means as bars; values of prompts as they are.
 
     Args:
-        cost: of each block, which stands before all variables.
+        cost: of each block, which is before all variables.
     """
     if "what" not in frame:
         return View([frame.to_string(index=False, na_rep="–", float_format="{:.4g}".format)], conclusion=())
@@ -225,7 +230,7 @@ def _bar_table(rows: pd.DataFrame) -> TextTable:
 
 
 def _addresses(rows: pd.DataFrame) -> list[str]:
-    """Return where the step of each row stands in the loops of its model; empty texts where it has no such place."""
+    """Return where the step of each row is in the loops of its model; empty texts where it has no such place."""
     if "loop" not in rows or not rows["loop"].notna().all():
         return [""] * len(rows)
     places = zip(rows["loop"].astype(int), rows["block_in_loop"].astype(int), strict=True)

@@ -21,6 +21,7 @@ from bathyscope.cli.over_ranks import leave_words_to_first
 from bathyscope.cli.printing import print_result
 from bathyscope.cli.stored import stored_request
 from bathyscope.cli.summary import run_view
+from bathyscope.core.bundles import unbundle
 from bathyscope.core.conditions import require_conditions
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
 from bathyscope.errors import OptionError, StoreError
@@ -28,7 +29,7 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import MEASURES, chosen, from_elsewhere
 from bathyscope.model.options import LoadOptions
 from bathyscope.options import coerce
-from bathyscope.surveying.options import PROMPTS_HELP, StatesOptions, SurveyOptions
+from bathyscope.surveying.options import BUNDLES, PROMPTS_HELP, StatesOptions, SurveyOptions
 from bathyscope.surveying.papers.faults import FAULTS
 from bathyscope.surveying.papers.presets import preset as preset_of
 
@@ -80,7 +81,7 @@ def call_flags() -> list[inspect.Parameter]:
 def measure_flags(
     listed: Container[str] | None = None, others: Mapping[str, Declaration] | None = None, *, faults: bool = False
 ) -> list[inspect.Parameter]:
-    """Return the flags of every measure; those that repeat published faults stand in a group of their own.
+    """Return the flags of every measure; those that repeat published faults are in a group of their own.
 
     Args:
         listed: measures whose options a help lists; None = none of them.
@@ -175,7 +176,7 @@ def read_request(
         # before a measure's file is looked at, which runs it
         require_no_code({name: value for name, value in read.items() if name not in typed}, recipe, allow_code)
     # Flags are laid over the recipe, so that one recipe serves many runs with small changes.
-    arguments = overlay(read, typed)
+    arguments = overlay(unbundle(BUNDLES, read), typed)
     measures = (*MEASURES, *from_elsewhere(_split_names(arguments.get("measures"))))
     extra_fields: list[tuple[str, Any, Any]] = [("model", str | None, field(default=None))]
     extra_fields += [(name, Mapping[str, Any] | None, field(default=None)) for name in measures]

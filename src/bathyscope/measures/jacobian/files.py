@@ -72,10 +72,10 @@ def read_lens(path: str | Path) -> tuple[FittedLens, int | None]:
         require_regular(place)
     except OSError as error:
         raise StoreError(f"{place} cannot be read: {error.strerror or error}. Give the file of a lens.") from error
-    return (_published(place), None) if place.suffix == ".pt" else _own(place)
+    return (_published(place), None) if place.suffix == ".pt" else _read_own_file(place)
 
 
-def _own(place: Path) -> tuple[FittedLens, int | None]:
+def _read_own_file(place: Path) -> tuple[FittedLens, int | None]:
     try:
         with safe_open(place, "pt") as file:
             metadata = file.metadata() or {}
@@ -100,7 +100,7 @@ def _own(place: Path) -> tuple[FittedLens, int | None]:
 def _fault_of_own(
     origin: LensOrigin, boundaries: Any, counts: Any, unfinished: Any, sums_HBDD: Tensor, squares_B: Tensor
 ) -> str:
-    """Say why what stands in a file of ours is none of a lens; empty where it is."""
+    """Say why what is in a file of ours is none of a lens; empty where it is."""
     if not isinstance(counts, list) or not isinstance(boundaries, list):
         return "its counts and boundaries are no lists"
     shape = tuple(sums_HBDD.shape)
@@ -121,7 +121,9 @@ def _fault_of_origin(origin: LensOrigin) -> str:
     for entry in fields(origin):
         value = getattr(origin, entry.name)
         if entry.name in _LISTS:
-            is_sound = value is None or all(isinstance(text, str) for part in value for text in _parts(part))
+            is_sound = value is None or all(
+                isinstance(text, str) for part in value for text in (part if isinstance(part, tuple) else (part,))
+            )
         elif value is None:
             is_sound = entry.name not in _ALWAYS
         else:
@@ -130,10 +132,6 @@ def _fault_of_origin(origin: LensOrigin) -> str:
         if not is_sound:
             return f"its {entry.name} is {elided(repr(value), 40)}"
     return ""
-
-
-def _parts(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _published(place: Path) -> FittedLens:

@@ -110,7 +110,7 @@ class LensOrigin:
 
 
 class FittedLens(TabledResult):
-    """Matrices J_b that carry the stream at boundary b to where it would stand at the last one.
+    """Matrices J_b that carry the stream at boundary b to where it would be at the last one.
 
     Args:
         origin: what it was fitted to.
@@ -180,7 +180,7 @@ class FittedLens(TabledResult):
         return self.sums_HBDD[:, self._place(boundary)].sum(0) / self.prompts
 
     def transport(self, boundary: int, resid_ND: Tensor) -> Tensor:
-        """Return the states of a boundary as they would stand at the last one, in their own dtype."""
+        """Return the states of a boundary as they would be at the last one, in their own dtype."""
         return transported(self.matrix(boundary).to(resid_ND.device), resid_ND)
 
     @property

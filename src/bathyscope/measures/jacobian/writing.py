@@ -1,7 +1,7 @@
 """Writing files of Jacobian lenses; ``files`` reads them.
 
 A file holds ``sums`` [halves, boundaries, width, width] in float32 and ``squares`` [boundaries] in float64; J_b is the
-sum over both halves divided by the number of prompts. What the lens was fitted to stands in the file's metadata.
+sum over both halves divided by the number of prompts. What the lens was fitted to be in the file's metadata.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Source: lad2024, representational similarity.
 
 A minibatch is a group of neighbouring prompts of the survey, whatever shard they are computed in, and is run by
 itself when its first prompt's turn comes: so the result depends neither on ``batch_tokens`` nor on interruptions,
-and no representation needs to be kept. That costs one more plain forward a prompt.
+and no representation needs to be kept. That costs one more plain forward a prompt. Copies of a prompt count once.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from torch import Tensor
 
+    from bathyscope.core.arrays import IntArray
     from bathyscope.statistics.hsic import Array, HsicSums
     from bathyscope.wavefront.batch import Batch
     from bathyscope.wavefront.engine import Wavefront
@@ -120,36 +121,23 @@ class Minibatch:
         return [i for i in range(prompts, len(positions)) if tokens == "all" or positions[i][1] > 0]
 
     def groups(self, tokens: str) -> list[list[int]]:
-        """Points of a kind, as places among them, by group of prompts; copies of a prompt are in one group."""
-        from bathyscope.prompts.parts import copies_in
+        """Points of a kind, as places among them, by group of prompts."""
         from bathyscope.statistics.hsic import even_groups
 
         positions = self.positions
-        copies = copies_in(self.prompts)
-        number_of = range(len(self.prompts)) if copies is None else copies.tolist()
-        owners = [number_of[positions[point][0]] for point in self.points(tokens)]
-        different = list(dict.fromkeys(number_of))
+        owners = [positions[point][0] for point in self.points(tokens)]
         places_by_group = [
-            [place for place, owner in enumerate(owners) if owner in {different[i] for i in group}]
-            for group in even_groups(len(different), GROUPS)
+            [i for i, owner in enumerate(owners) if owner in group] for group in even_groups(len(self.prompts), GROUPS)
         ]
         return [group for group in places_by_group if group]
 
 
 class Cka(Measure[CkaOptions], declared=DECLARATION):
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        from bathyscope.statistics.hsic import FEWEST
-
-        return None if len(prompts) >= FEWEST else f"it needs at least {FEWEST} prompts; {len(prompts)} given"
+        few = _too_few(prompts)
+        return f"it needs at least {few}" if few else None
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        from bathyscope.statistics.hsic import FEWEST
-
-        if len(prompts) < FEWEST:
-            raise OptionError(
-                f"cka compares prompts by their last tokens and needs at least {FEWEST} of them; {len(prompts)} given. "
-                "Give more prompts, or leave cka out."
-            )
         self.minibatches = minibatches(prompts, self.options, seed)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
@@ -203,18 +191,59 @@ class CkaProbe(MeasureProbe):
         return dataset
 
 
-def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: int) -> list[Minibatch]:
-    """Divide the prompts, in order, into groups of nearly equal size with at least four prompts each.
+def different(prompts: Sequence[TokenizedPrompt], copies: IntArray | None = None) -> list[int]:
+    """Return the places of the prompts that are compared: of copies the first alone.
+
+    HSIC is unbiased since it leaves out each point's product with itself; a copy would bring that in again.
+
+    Args:
+        copies: for each prompt a number that its copies share; None = by their tokens.
+    """
+    import numpy as np
+
+    from bathyscope.prompts.parts import copies_in
+
+    numbers = copies_in(prompts) if copies is None else copies
+    return list(range(len(prompts))) if numbers is None else sorted(np.unique(numbers, return_index=True)[1].tolist())
+
+
+def _too_few(prompts: Sequence[TokenizedPrompt], copies: IntArray | None = None) -> str:
+    """Return how many prompts are needed and how many are given; empty where there are enough that differ."""
+    from bathyscope.statistics.hsic import FEWEST
+
+    count = len(different(prompts, copies))
+    if count >= FEWEST:
+        return ""
+    return f"{FEWEST} prompts; {count if count == len(prompts) else f'{count} different of {len(prompts)}'} given"
+
+
+def minibatches(
+    prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: int, copies: IntArray | None = None
+) -> list[Minibatch]:
+    """Divide the different prompts, in order, into groups of nearly equal size with at least four prompts each.
 
     Tokens are drawn without replacement; all tokens of a minibatch have the same chance.
+
+    Args:
+        copies: as for :func:`different`.
+
+    Raises:
+        OptionError: too few prompts that differ, or too few tokens drawn.
     """
     import numpy as np
 
     from bathyscope.statistics.hsic import FEWEST, even_groups
 
-    pieces = max(1, min(-(-len(prompts) // options.batch), len(prompts) // FEWEST))
+    if few := _too_few(prompts, copies):
+        raise OptionError(
+            f"cka compares prompts by their last tokens and needs at least {few}. Give more prompts, or leave cka out."
+        )
+
+    places = different(prompts, copies)
+    pieces = max(1, min(-(-len(places) // options.batch), len(places) // FEWEST))
     batches = []
-    for number, picked in enumerate(even_groups(len(prompts), pieces)):
+    for number, group in enumerate(even_groups(len(places), pieces)):
+        picked = [places[i] for i in group]
         batch_prompts = tuple(prompts[i] for i in picked)
         ends = np.cumsum([len(prompt) for prompt in batch_prompts])
         size = min(options.tokens_batch, ends[-1])

@@ -147,7 +147,7 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
     def reference(self) -> Source | None:
         return self.options.reference
 
-    def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
+    def read_reference(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """The reference residual streams h̃_b, [boundary, width], from plain forwards.
 
         Raises:
@@ -179,9 +179,9 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
         by = tokens if self.options.reference_scale == "mean" else len(reference) * wave.anatomy.width
         self.values_LD = (total_LD / by).to(wide_dtype(wave.anatomy.dtype))
 
-    def stands(self, before: Self, prompts: int) -> bool:
+    def stays_valid(self, before: Self, prompts: int) -> bool:
         # without a reference of its own it is the mean over all prompts
-        return self.options.reference is not None and super().stands(before, prompts)
+        return self.options.reference is not None and super().stays_valid(before, prompts)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail

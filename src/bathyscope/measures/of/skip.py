@@ -38,7 +38,7 @@ class SkipOptions:
         protect_first: how many first tokens keep the skipped block's real output.
         axis: "channels" repeats hu2025's published slip in the future effects: the channels 1 … t−1 of every
             token are skipped, where the tokens 1 … t−1 are meant.
-        read_tokens: compare predictions at only so many tokens of each prompt, and behind each sampled t, drawn at
+        read_tokens: compare predictions at only this many tokens of each prompt, and behind each sampled t, drawn at
             random with those of its answer among them, for the mean change of the output. Effects on contributions are
             measured at every token all the same. None = all tokens.
         output_reductions: how changes of the output are reduced over tokens; those left out are missing. None = all of

@@ -105,14 +105,14 @@ class Tokens(Measure[TokensOptions], declared=DECLARATION):
     """A dataset of fewer prompts than the others: its coordinate ``prompt`` has their numbers."""
 
     by_prompt = True
-    listens = ("lens", "drop", "residual", "jacobian_lens")
+    reads_values_of = ("lens", "drop", "residual", "jacobian_lens")
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         chosen = prompts[: self.options.prompts]
         self._width = min(self.options.length, max(map(len, chosen), default=0))
 
     @property
-    def extents(self) -> Mapping[str, int]:
+    def lengths_by_dim(self) -> Mapping[str, int]:
         return {"token": self._width}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
@@ -144,7 +144,7 @@ class TokensProbe(MeasureProbe):
         self._numbers = numbers
         self._facts = facts
 
-    def beside(self, others: Mapping[str, MeasureProbe]) -> None:
+    def meet_probes(self, others: Mapping[str, MeasureProbe]) -> None:
         for probe in others.values():
             probe.tokens = self._values
 

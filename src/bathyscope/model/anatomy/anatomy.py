@@ -140,7 +140,7 @@ class Anatomy:
         sites = sites_of(self.family, config_of(self.model))
         if not sites or self.loops is None or not self.loops.between or self.loops.slots:
             return sites
-        # what stands between two loops changes the stream too, inside of the step behind it
+        # what is between two loops changes the stream too, inside of the step behind it
         return {**sites, f"other{len(self.family.others)}": Site("between", minus="state")}
 
     def block_scale(self, block: nn.Module) -> float:

@@ -27,7 +27,7 @@ class Axes:
         multiplier: entries of that axis for each batch entry; 1 where it is not the first.
         query: the axis that counts the tokens being computed, which a tail slices; None = none.
         shared: all sequences of a recording have the same values, so that one serves every row.
-        batch_axis: the axis that counts batch entries; the second where tokens stand in front of the rows (XLNet).
+        batch_axis: the axis that counts batch entries; the second where tokens are in front of the rows (XLNet).
     """
 
     batch: bool
@@ -83,7 +83,7 @@ def infer_axes(small: Tensor, wider: Tensor, longer: Tensor, sizes: tuple[int, i
         raise ModelError(f"A block argument of shape {tuple(small.shape)} has no readable token axis.")
     # tables of distances are longer than the tokens; a tail takes them whole, and its check says whether that is right
     per_token = [i for i, sizes_of_axis in zip(per_token, grown) if sizes_of_axis == (tokens, long)]
-    # A token axis that stands last behind a singleton (batch·heads × 1 × T: ALiBi) counts keys, which a
+    # A token axis that is last behind a singleton (batch·heads × 1 × T: ALiBi) counts keys, which a
     # tail needs in full; every other one (position ids, rotary tables, masks) counts queries first.
     of_keys = per_token == [small.ndim - 1] and small.ndim >= 3 and small.shape[-2] == 1
     query = per_token[0] if per_token and not of_keys else None

@@ -30,7 +30,7 @@ class Call:
         return self.output[0] if isinstance(self.output, tuple | list) and self.output else self.output
 
     @property
-    def given(self) -> Mapping[str, Any]:
+    def bound(self) -> Mapping[str, Any]:
         """Return the arguments of the call, by the names of the module's parameters."""
         return inspect.signature(self.module.forward).bind(*self.args, **self.kwargs).arguments
 

@@ -7,7 +7,7 @@
 5. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -15,15 +15,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.calls import Call, called
 from bathyscope.model.anatomy.equivalence import readout_gap, tail_gaps
 from bathyscope.model.anatomy.gaps import gap, random_ids, token_gap, tolerance
 from bathyscope.model.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
-from bathyscope.model.anatomy.own_path import OwnPath
-from bathyscope.model.anatomy.plain import logits_of, plain_forward, vocabulary
+from bathyscope.model.anatomy.measured_gaps import Checks
+from bathyscope.model.anatomy.plain import logits_of, plain_forward
 from bathyscope.model.anatomy.precision import wide_dtype, widened
+from bathyscope.model.anatomy.refusals import (
+    require_an_answer,
+    require_any_order,
+    require_causal,
+    require_last_state,
+    require_own_rows,
+    require_readout,
+    require_replay,
+)
 from bathyscope.model.anatomy.replay import Replay, State, unwrap
 from bathyscope.model.anatomy.sites import tapped
 from bathyscope.model.anatomy.steps import BlockWalk, Steps
@@ -32,77 +40,6 @@ from bathyscope.model.streaming.lending import lender_of, lent
 
 _SHARP = 1e-5
 """What may differ where one block runs twice on one input, so that rounding is the same nearly everywhere."""
-
-
-@dataclass(frozen=True)
-class Checks:
-    """Gaps measured on a short random batch: logits relative to the largest of them, streams token by token.
-
-    Args:
-        no_op: replayed blocks against the plain forward's, largest of all boundaries; 0 = bit-equal.
-        readout: declared readout of h_L against the model's logits.
-        contributions: per block, h_l plus the contributions against h_{l+1}, relative to it; NaN = no sites.
-        tail: tail against full row by first own token, largest of all blocks; NaN where a tail cannot be run.
-        tolerance: what counts as equal in this dtype.
-        tail_reason: why tails are not used, where they are not.
-        sources: per block the earlier blocks whose keys and values it takes instead of its own; empty where
-            no block does.
-        givers: blocks that pass on to the next one what is no stream (chosen positions, a router's state).
-        takers: blocks that compute with what they are passed so.
-        later: tokens against the same with other tokens behind them, largest of all boundaries.
-        padding: a prompt next to a longer and a shorter one against the prompt alone, largest of all boundaries.
-    """
-
-    no_op: float
-    readout: float
-    contributions: tuple[float, ...]
-    tail: dict[int, float]
-    tolerance: float
-    tail_reason: str = ""
-    sources: tuple[frozenset[int], ...] = ()
-    givers: frozenset[int] = frozenset()
-    takers: frozenset[int] = frozenset()
-    later: float = 0.0
-    padding: float = 0.0
-
-    @property
-    def parts(self) -> bool:
-        """Whether attention and MLP contributions are available."""
-        return all(gap <= self.tolerance for gap in self.contributions)
-
-    def lacking(self, order: Iterable[int]) -> str:
-        """Say what the first block of an order that cannot run would not find; empty where all can.
-
-        A block takes the keys and values of certain blocks. What is passed on from block to block comes from whichever
-        ran last.
-        """
-        ran: set[int] = set()
-        for block in order:
-            if block in self.takers and not ran & self.givers:
-                return f"block {block} takes what the block before it passes on, and none would have run before it"
-            ran.add(block)
-            missing = (self.sources[block] if self.sources else frozenset()) - ran
-            if missing:
-                return (
-                    f"block {block} takes the keys and values of block {min(missing)}, which would not have run "
-                    "before it"
-                )
-        return ""
-
-    def kept_for_others(self, removable: Collection[int]) -> int | None:
-        """Return which of some blocks has to stay so that any others of them can be left out together; None where none.
-
-        Each can be left out alone. But where several pass on what a later block takes, one of them has to run before
-        it: the last one stays.
-        """
-        first = min(self.takers, default=0)
-        before = [block for block in self.givers if block < first]
-        return max(before) if before and set(before) <= set(removable) else None
-
-    @property
-    def tails(self) -> bool:
-        """Whether tails may share their donors' keys and values."""
-        return bool(self.tail) and all(gap <= self.tolerance for gap in self.tail.values())
 
 
 class _Passed(dict[Any, tuple[Tensor, ...]]):
@@ -171,22 +108,22 @@ def check(anatomy: Anatomy) -> Checks:
     seen, behind, logits = plain or _plain(anatomy, ids, replayed, later, padded, tailed)
     gaps, passing = replayed.result()
     no_op = [gap(anatomy.active(replayed), plain_BTD) for replayed, plain_BTD in zip(boundaries[1:], seen)]
-    _require_replay(anatomy, no_op, seen, allowed)
+    require_replay(anatomy, no_op, seen, allowed)
     readout = readout_gap(anatomy, ids, seen[-1], behind)
-    _require_readout(anatomy, readout, tolerance(wide_dtype(parameter.dtype)))
-    _require_last_state(anatomy, boundaries[-1], logits, allowed)
-    _require_causal(anatomy, later.result(), sharp)
+    require_readout(anatomy, readout, tolerance(wide_dtype(parameter.dtype)))
+    require_last_state(anatomy, boundaries[-1], logits, allowed)
+    require_causal(anatomy, later.result(), sharp)
     # the library's own blocks keep no state on modules; bringing all of them again is left to blocks of other code
     if not streamed or not all(type(block).__module__.startswith("transformers.") for block in anatomy.blocks):
-        _require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, passing.states), sharp)
+        require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, passing.states), sharp)
     anatomy.note_padding_gap(max(padded.result()))
-    _require_own_rows(anatomy, allowed)
+    require_own_rows(anatomy, allowed)
     tail, reason = tailed.result()
     # "not … <=" and no ">", here as everywhere: a gap of NaN is no small one
     if not reason and any(not tail_gap <= allowed for tail_gap in tail.values()):
         worst = max(tail, key=lambda t: float("inf") if isnan(tail[t]) else tail[t])
         reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
-    _require_an_answer(anatomy, logits, ids)
+    require_an_answer(anatomy, logits, ids)
     return Checks(
         no_op=max(no_op),
         readout=readout,
@@ -285,7 +222,7 @@ def _plain(anatomy: Anatomy, ids_BT: Tensor, *walks: BlockWalk[Any]) -> tuple[li
             return
         # a copy: Gemma 4 scales its output in place, and a streamed block's memory goes to another one
         seen.append(unwrap(call.output, anatomy.stream_width).to(ids_BT.device, copy=True))
-        # what ran up to now stands in front of this block, such as the embedding and its norm
+        # what ran up to now is in front of this block, such as the embedding and its norm
         behind.clear()
         walking = True
         with lent(call.module):
@@ -303,109 +240,3 @@ def _plain(anatomy: Anatomy, ids_BT: Tensor, *walks: BlockWalk[Any]) -> tuple[li
         else:
             out = plain_forward(anatomy.model, ids_BT, anatomy.family.name)
     return seen, behind, logits_of(out)
-
-
-def _require_replay(anatomy: Anatomy, no_op: Sequence[float], seen: Sequence[Tensor], allowed: float) -> None:
-    """Refuse a model whose replayed blocks differ from its own forward."""
-    for index, block_gap in enumerate(no_op):
-        if not block_gap <= allowed and not seen[index].isfinite().all():
-            dtype = str(seen[index].dtype).removeprefix("torch.")
-            raise ModelError(
-                f"{anatomy}: block {index} gives NaN or Inf for ordinary tokens in {dtype}. Where its numbers are too "
-                "large for that dtype, load it in bfloat16 or float32; otherwise its weights are damaged."
-            )
-        if not block_gap <= allowed:
-            raise ModelError(
-                f"{anatomy}: no-op parity fails at block {index}: replaying the recorded block differs from the "
-                f"plain forward by {block_gap:.1e} of the largest value (allowed {allowed:.0e}). The family keeps "
-                "state that recording does not see; what blocks pass on must be in their arguments."
-            )
-
-
-def _require_readout(anatomy: Anatomy, readout: float, allowed: float) -> None:
-    if not readout <= allowed:
-        family = anatomy.family
-        raise ModelError(
-            f"{anatomy}: readout identity fails: {family.final_norm} and {family.head} give logits that differ "
-            f"from the model's by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the family "
-            "does to its logits (scale, softcap, projection): load(model, family=Family(...))."
-        )
-
-
-def _require_last_state(anatomy: Anatomy, final_BTD: Tensor, logits: Tensor, allowed: float) -> None:
-    """Refuse a model that reads out more than the state behind its last block, which its own path would not show."""
-    if not isinstance(anatomy.readout.norm, OwnPath):
-        return
-    readout = gap(anatomy.readout(final_BTD), logits)
-    if not readout <= allowed:
-        raise ModelError(
-            f"{anatomy} cannot be measured: its logits depend on more than the state behind its last block. That state "
-            f"alone gives others, by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Let it read out the "
-            "last state."
-        )
-
-
-def _require_causal(anatomy: Anatomy, later: Sequence[float], allowed: float) -> None:
-    def fault(boundary: int, difference: str) -> str:
-        return (
-            "its tokens depend on later ones. With other ids in the second half of a prompt, the first half differs by "
-            f"{difference} of its norm {_place(boundary)} (allowed {allowed:.0e}). Only causal models can be measured, "
-            "not encoders, models with is_causal=False, or routing that chooses among all tokens."
-        )
-
-    _require_within(anatomy, later, allowed, fault)
-
-
-def _require_any_order(anatomy: Anatomy, again: Sequence[float], allowed: float) -> None:
-    def fault(block: int, difference: str) -> str:
-        return (
-            f"block {block}, run again on the same input after other blocks, differs by {difference} (allowed "
-            f"{allowed:.0e}). It reads state that is kept on a module; what blocks pass on must be in their arguments."
-        )
-
-    _require_within(anatomy, again, allowed, fault)
-
-
-def _require_own_rows(anatomy: Anatomy, allowed: float) -> None:
-    """Require that prompts of one length can share a batch, where those of several cannot."""
-
-    def fault(boundary: int, difference: str) -> str:
-        return (
-            "its rows depend on each other. In a batch with two other prompts of its length a prompt differs by "
-            f"{difference} of its norm {_place(boundary)} (allowed {allowed:.0e}), and histories are computed side by "
-            "side."
-        )
-
-    # measured only here, since padding that changes nothing shows that other rows do not either
-    if not anatomy.padding_gap <= allowed:
-        gaps = BlockWalk(gaps_by_neighbours(anatomy, padded=False)).result()
-        _require_within(anatomy, gaps, allowed, fault)
-
-
-def _require_within(anatomy: Anatomy, gaps: Sequence[float], allowed: float, fault: Callable[[int, str], str]) -> None:
-    """Refuse a model of which a gap is larger than allowed.
-
-    Args:
-        fault: says what is wrong, given the first place of such a gap, and the gap as text.
-    """
-    for place, measured_gap in enumerate(gaps):
-        if not measured_gap <= allowed:
-            raise ModelError(f"{anatomy} cannot be measured: {fault(place, f'{measured_gap:.1e}')}")
-
-
-def _place(boundary: int) -> str:
-    return f"behind block {boundary - 1}" if boundary else "before block 0"
-
-
-def _require_an_answer(anatomy: Anatomy, logits_BTV: Tensor, ids_BT: Tensor) -> None:
-    """Refuse a model whose logits are the same for any input, such as one of zeros."""
-    if not torch.equal(logits_BTV[0], logits_BTV[1]):
-        return
-    entries = vocabulary(anatomy.model)  # of few entries, both rows may be the same tokens
-    other = torch.cat([ids_BT[:1], (ids_BT[:1] + 1) % entries])
-    logits = logits_of(plain_forward(anatomy.model, other, anatomy.family.name))
-    if torch.equal(logits[0], logits[1]):
-        raise ModelError(
-            f"{type(anatomy.model).__name__} cannot be measured: this model predicts the same for every input. Its "
-            "weights are empty or not its own; download or convert it again."
-        )

@@ -24,7 +24,7 @@ def readout_gap(anatomy: Anatomy, ids_BT: Tensor, final_BTD: Tensor, behind: Ite
     """Compare the declared readout of h_L with the logits that the model itself makes of it.
 
     Both are computed in float32, whatever the weights are stored in. In bfloat16 a softcap that nobody declared can be
-    smaller than the rounding of the logits, and yet move a loss by a tenth of a nat. What lies behind the last block is
+    smaller than the rounding of the logits, and yet move a loss by a tenth of a nat. What is behind the last block is
     therefore widened for as long as it is compared.
 
     Args:

@@ -81,7 +81,7 @@ class Family:
         adds_to_streams: blocks of a model with several streams only add to each of them, so that what changes in a
             stream is what the block wrote; not so where streams are mixed or scaled.
         passes: argument of a block that takes the second of what the block before returned (router states).
-        own_readout: what stands between the last block and the unembedding is no module, or several, and is computed by
+        own_readout: what is between the last block and the unembedding is no module, or several, and is computed by
             the model's own forward; always so where there are several streams and no ``final_norm`` reads them.
         idle: submodule of those blocks in the lists that do not run on text alone, and are left out (Mllama's attention
             to an image).

@@ -69,7 +69,7 @@ class Single(Form):
 
 @dataclass(frozen=True)
 class TokensFirst(Single):
-    """One stream whose tokens stand in front of its rows, [tokens, rows, width]."""
+    """One stream whose tokens are in front of its rows, [tokens, rows, width]."""
 
     def fold(self, block: int, arguments: dict[str, Any], stream: str) -> Tensor:
         state: Tensor = arguments.pop(stream)
@@ -231,7 +231,7 @@ class EarlierStreams(Form):
 
     def give(self, block: int, state: Tensor) -> Tensor:
         streams = state.unflatten(-1, (self.count, -1))
-        # what stands in front of the next block is stored by the model's own forward
+        # what is in front of the next block is stored by the model's own forward
         place = 1 + self.before.index(block + 1) if block + 1 in self.before else 0
         return streams[..., place, :]
 

@@ -96,7 +96,7 @@ def _looped_lists(model: nn.Module, calls: Sequence[Call]) -> str | None:
     first_call = {call.path: place for place, call in reversed(list(enumerate(calls)))}
     lists = [path for path, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m)]
     outermost = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
-    # a module that stands in a list twice is named once
+    # a module that is in a list twice is named once
     times = {
         path: [ran[f"{path}.{name}"] for name, _ in model.get_submodule(path).named_children()] for path in outermost
     }
@@ -161,7 +161,7 @@ def _reads(call: Call, value: Tensor) -> bool:
 
 
 def _inputs(call: Call) -> dict[str, Tensor]:
-    return {name: v for name, v in call.given.items() if isinstance(v, Tensor) and v.is_floating_point()}
+    return {name: v for name, v in call.bound.items() if isinstance(v, Tensor) and v.is_floating_point()}
 
 
 def _contribution_pair(model: nn.Module, blocks: str, calls: list[Call]) -> tuple[Site, Site] | None:
@@ -171,7 +171,7 @@ def _contribution_pair(model: nn.Module, blocks: str, calls: list[Call]) -> tupl
     for place, whole in enumerate(calls):
         if whole.path.rpartition(".")[0] not in blocks.split(" + "):
             continue
-        # calls are listed as they end: those inside of a block stand between the end of the block before and its own
+        # calls are listed as they end: those inside of a block are between the end of the block before and its own
         inside = f"{whole.path}."
         within = [call for call in calls[behind_last:place] if call.path.startswith(inside)]
         inner = [replace(call, path=call.path.removeprefix(inside)) for call in within]

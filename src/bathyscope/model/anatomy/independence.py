@@ -142,7 +142,7 @@ def _gaps_next_to_extremes(
 ) -> Tensor:
     """Measure gaps of the counted rows and tokens where all other rows are louder, of either sign, or nearly silent.
 
-    Next to louder ones they also stand last, so that a test on the first row of a call shows too.
+    Next to louder ones they also come last, so that a test on the first row of a call shows too.
     """
     rows, tokens = counted
     worst = torch.zeros(rows, tokens, device=resid_BTD.device)
@@ -170,7 +170,7 @@ def depends_on_padding(config: Any) -> bool:
     """Whether the configuration says that only prompts of one length may share a batch.
 
     Rotary tables that change with the length of a forward (longrope, dynamic NTK), and attention that picks its
-    keys by rank (``index_topk``): equal ranks are resolved by where they stand among all padded tokens.
+    keys by rank (``index_topk``): equal ranks are resolved by where they are among all padded tokens.
     """
     if getattr(config, "index_topk", None):
         return True

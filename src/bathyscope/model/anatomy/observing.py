@@ -54,7 +54,7 @@ def observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> Ob
     def note(call: Call) -> None:
         output_by_class[type(call.module)] = call.output
         calls.append((int(call.path), call.output))
-        inputs.append(next(iter(call.given.values())))
+        inputs.append(next(iter(call.bound.values())))
 
     def run_first_of_class(block: nn.Module) -> Callable[..., Any]:
         run_block = block.forward

@@ -1,4 +1,4 @@
-"""What stands between the last block and the unembedding, computed by the model's own forward."""
+"""What is between the last block and the unembedding, computed by the model's own forward."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OwnPath(nn.Module):
     Args:
         replaced: runs functions in the place of the blocks.
         returns: by block None where it returns a tensor, else the length of the tuple.
-        embedded: what of a state stands in front of the first block, where the readout needs it again.
+        embedded: what of a state is in front of the first block, where the readout needs it again.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class OwnPath(nn.Module):
 
     @property
     def reads_embedded(self) -> bool:
-        """Whether a state holds what stands in front of the first block, and the readout reads it there."""
+        """Whether a state holds what is in front of the first block, and the readout reads it there."""
         return self._embedded is not None
 
     def embedded(self, state: Tensor) -> Tensor:
-        """Return what of a state stands in front of the first block; only where ``reads_embedded``."""
+        """Return what of a state is in front of the first block; only where ``reads_embedded``."""
         assert self._embedded is not None
         return self._embedded(state)
 

@@ -29,7 +29,7 @@ class Readout:
     Args:
         norm: the final norm, None where a family has none.
         head: the unembedding.
-        projection: what stands between norm and head (OPT's ``project_out``), else None.
+        projection: what is between norm and head (OPT's ``project_out``), else None.
         multiplier, divisor, softcap: what the family does to the logits, else None.
         entries: logits that the family keeps, from the first on; None = all.
         width: entries of a residual vector that are read, where more is folded behind them; None = all.

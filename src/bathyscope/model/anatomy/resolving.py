@@ -40,7 +40,7 @@ def _resolve(model: nn.Module, family: Family) -> Anatomy:
     config = config_of(model)
     listed = list_blocks(model, family)
     head = _require(model, family.head, family)
-    # a module that stands in a list several times is one block that runs several times
+    # a module that is in a list several times is one block that runs several times
     sources = tuple(dict.fromkeys(listed))
     observed = observe(model, family, sources)
     stream = observed.outputs[-1]
@@ -149,7 +149,7 @@ def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
 
 
 def count_entries(model: nn.Module, head: nn.Module, config: Any, family: Family) -> int:
-    """Return the number of logits of a readout, whose last matrix may stand inside the head (RoBERTa)."""
+    """Return the number of logits of a readout, whose last matrix may be inside the head (RoBERTa)."""
     weight = getattr(head, "weight", None)
     rows = int((model.get_output_embeddings().weight if weight is None else weight).shape[0])  # type: ignore[operator]
     entries = getattr(config, family.logit_entries, None) if family.logit_entries else None

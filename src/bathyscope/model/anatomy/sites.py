@@ -107,7 +107,7 @@ def replaced(
         value = value.to(call.value.dtype, copy=True)
         if site.minus is not None:
             # the module's output holds the residual stream, which must stay
-            value = value + call.given[site.minus]
+            value = value + call.bound[site.minus]
         if where is None or part not in where:
             return value
         # some modules see all tokens of all rows in one axis
@@ -134,5 +134,5 @@ def contribution(block: nn.Module, site: Site, call: Call) -> Tensor:
     """Return what one call of a site's module adds to the residual stream (a fresh tensor)."""
     value: Tensor = call.value
     if site.minus is not None:
-        value = value - call.given[site.minus]
+        value = value - call.bound[site.minus]
     return value.clone() if site.scale is None else value * getattr(block, site.scale)

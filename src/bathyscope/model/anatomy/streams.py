@@ -6,7 +6,7 @@ state; ``FoldedStreams`` converts between the two. Forms (``forms``) are found b
 
 - an axis of streams (hyper-connections, AltUp);
 - streams one behind the other along the tokens (ProphetNet);
-- one stream whose tokens stand in front of the rows (XLNet);
+- one stream whose tokens are in front of the rows (XLNet);
 - streams in the width already (gated residuals), which need nothing;
 
 or are declared by the family: streams of earlier blocks as an argument of their own (attention residuals), and two
@@ -183,7 +183,7 @@ def _find_axis(model: nn.Module, family: Family, sources: Sequence[nn.Module]) -
 
 
 def _find_along_tokens(model: nn.Module, family: Family, sources: Sequence[nn.Module]) -> AlongTokens:
-    """Find how many streams stand along the tokens: as many as states have vectors for each token, at two sizes."""
+    """Find how many streams are along the tokens: as many as states have vectors for each token, at two sizes."""
     rows, tokens = _WIDE
     small, wide = (first_state(model, family, sources[0], *size).shape for size in ((1, 2), _WIDE))
     count = small[1] // 2
@@ -241,7 +241,7 @@ def _fold(source: nn.Module, number: int, form: Form, passes: str | None) -> nn.
 
 
 def _with_earlier_tokens(value: Tensor, earlier: Tensor | None) -> Tensor:
-    """Return what a tail passes on with what stands in front of it, as long as what it was given."""
+    """Return what a tail passes on with what is in front of it, as long as what it was given."""
     if earlier is None or earlier.shape[1] == value.shape[1]:
         return value
     return torch.cat([earlier[:, : -value.shape[1]], value], dim=1)

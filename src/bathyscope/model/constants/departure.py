@@ -65,7 +65,7 @@ def looked_at(hf: nn.Module, settings: str) -> tuple[str | None, list[str]]:
     """Return ``departure_of`` and ``unread_values`` of one look at a model."""
     reset_rotary(hf)
     constants = on_host(constants_of(hf))
-    look = _known(hf, constants, settings)
+    look = _look_at(hf, constants, settings)
     # looked at each time: of what a method holds, no more can be stored than this hash
     code = {**replaced_methods(hf), **registered_functions(hf), **own_classes(hf)}
     unread = [*look.unread, *(f"{name} ({content.unread})" for name, content in code.items() if content.unread)]
@@ -74,7 +74,7 @@ def looked_at(hf: nn.Module, settings: str) -> tuple[str | None, list[str]]:
     return _hash(look.departure, sorted((name, content.text) for name, content in code.items())), unread
 
 
-def _known(hf: nn.Module, constants: Constants, settings: str) -> _Known:
+def _look_at(hf: nn.Module, constants: Constants, settings: str) -> _Known:
     texts = {name: _text(value) for name, value in constants.items()}
     now = _hash(sorted(texts.items()))
     before = _KNOWN.get(hf)

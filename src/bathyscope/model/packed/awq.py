@@ -36,6 +36,7 @@ class Awq(Packing):
 
     def layout(self, parts: StoredParts) -> PackedLayout:
         parts.require({"qweight": 2, "qzeros": 2, "scales": 2})
+        parts.require_whole("qweight", "qzeros")
         inputs, words = parts.shape("qweight")
         outputs = parts.shape("scales")[1]
         size = self.number("q_group_size" if "q_group_size" in self.declared else "group_size", 128)

@@ -11,7 +11,7 @@ _EXPONENT_BIAS: Final = 127
 
 
 def words_for(count: int, bits: int) -> int:
-    """Return how many words hold so many numbers without a gap."""
+    """Return how many words hold this many numbers without a gap."""
     return -(-count * bits // _WORD)
 
 
@@ -58,5 +58,6 @@ def spread(values: Tensor, shape: tuple[int, ...], block: tuple[int, ...]) -> Te
     """Repeat one value for each block of a weight until it has the weight's shape; the last blocks may be cut."""
     for axis, (size, length) in enumerate(zip(shape, block)):
         if length > 1:
-            values = values.repeat_interleave(length, axis).narrow(axis, 0, size)
+            # no more than is kept: a block may be declared larger than the weight without end
+            values = values.repeat_interleave(min(length, size), axis).narrow(axis, 0, size)
     return values

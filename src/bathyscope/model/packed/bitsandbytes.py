@@ -58,6 +58,12 @@ class Bitsandbytes(Packing):
         if place.stop - place.start != -(-count // 2):
             raise parts.refusal(f"holds {place.stop - place.start} bytes for {count} numbers of 4 bits", _DAMAGED)
         parts.require_shape("absmax", (-(-count // size),), f"a block size of {size} for {count} numbers")
+        parts.require_shape("quant_map", (16,), "4 bits")
+        if nested:
+            blocks, nested_size = parts.shape("absmax")[0], state["nested_blocksize"]
+            parts.require_whole("absmax")
+            parts.require_shape("nested_quant_map", (256,), "8 bits")
+            parts.require_shape("nested_absmax", (-(-blocks // nested_size),), f"a block size of {nested_size}")
         double = ", double quantisation" if nested else ""
         return PackedLayout(shape, f"{kind}, block {size}{double}", 4, (size,))
 
@@ -66,7 +72,8 @@ class Bitsandbytes(Packing):
         if parts.places["weight"].dtype is not torch.int8:
             raise parts.refusal("is not stored in int8", _DAMAGED)
         # other layouts were those of kernels that no longer exist
-        if "weight_format" in parts.places and int(parts.read("weight_format")):
+        parts.require_whole("weight_format")
+        if "weight_format" in parts.places and parts.read("weight_format").any():
             raise parts.refusal("is laid out for one kind of GPU", "Save it again with a newer bitsandbytes.")
         shape = parts.shape("weight")
         parts.require_shape("SCB", shape[:1], f"a scale for each of {shape[0]} rows")
@@ -78,7 +85,7 @@ class Bitsandbytes(Packing):
         # the bytes may be stored as numbers of two or four bytes each
         packed_N = parts["weight"].contiguous().flatten().view(torch.uint8)
         places_N = torch.stack([packed_N >> 4, packed_N & 15], -1).flatten()[: prod(layout.shape)]
-        scales_N = _absmax(parts).repeat_interleave(layout.block[0])[: len(places_N)]
+        scales_N = _absmax(parts).repeat_interleave(min(layout.block[0], len(places_N)))[: len(places_N)]
         return (parts["quant_map"].float()[places_N.long()] * scales_N).reshape(layout.shape)
 
 
@@ -91,7 +98,8 @@ def _absmax(parts: Mapping[str, Tensor]) -> Tensor:
         return parts["absmax"].float()
     state = _parse(next(value for name, value in parts.items() if name.startswith(_STATE)))
     places = parts["absmax"].long()
-    scales = parts["nested_absmax"].float().repeat_interleave(state["nested_blocksize"])[: len(places)]
+    size = min(state["nested_blocksize"], len(places))
+    scales = parts["nested_absmax"].float().repeat_interleave(size)[: len(places)]
     return parts["nested_quant_map"].float()[places] * scales + torch.tensor(state["nested_offset"])
 
 

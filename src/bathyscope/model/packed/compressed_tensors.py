@@ -14,11 +14,13 @@ from torch import Tensor
 from bathyscope.model.packed.bits import as_scale, spread, unpack_fp4, unpack_words, words_for
 from bathyscope.model.packed.packing import (
     MISMATCH,
+    NOT_WHOLE,
     PackedLayout,
     Packing,
     StoredParts,
     as_block,
     in_groups,
+    require_groups,
     split_name,
 )
 from bathyscope.model.streaming.files import Place
@@ -84,6 +86,9 @@ class CompressedTensors(Packing):
         if parts.places["weight_packed"].dtype is torch.uint8:
             return _layout_of_fp4(parts)
         parts.require({"weight_packed": 2, "weight_scale": 2, "weight_shape": 1})
+        parts.require_whole("weight_packed", "weight_shape", "weight_zero_point", "weight_g_idx")
+        parts.require_shape("weight_shape", (2,), "a matrix")
+        self._require_zeros(parts)
         outputs, words = parts.shape("weight_packed")
         shape = (outputs, int(parts.read("weight_shape")[-1]))
         widths = [bits for bits in self._declared_of_weights("num_bits") if isinstance(bits, int) and 0 < bits <= 8]
@@ -105,9 +110,17 @@ class CompressedTensors(Packing):
         if name is None:
             raise parts.refusal(f"is stored in {parts.places['weight'].dtype} with a scale", MISMATCH)
         block, kind = self._block(parts, parts.shape("weight"))
+        self._require_zeros(parts)
         if "weight_zero_point" in parts.places:
+            parts.require_whole("weight_zero_point")
             parts.require_shape("weight_zero_point", parts.shape("weight_scale"), "its scale")
         return PackedLayout(parts.shape("weight"), f"{name}, {kind}", 8, block)
+
+    def _require_zeros(self, parts: StoredParts) -> None:
+        """Refuse a weight without zeros where every group declares that its numbers are not symmetric around 0."""
+        declared = self._declared_of_weights("symmetric")
+        if "weight_zero_point" not in parts.places and declared and all(entry is False for entry in declared):
+            raise parts.refusal("lacks its weight_zero_point, and its numbers are not symmetric", NOT_WHOLE)
 
     @staticmethod
     def _has_scale(parts: StoredParts) -> bool:
@@ -147,8 +160,8 @@ class CompressedTensors(Packing):
             scales = scales.reshape(-1, 1)
             zeros = None if zeros is None else zeros.reshape(-1, 1)
         # by input where inputs were sorted before they were grouped; −1 = they were not
-        if "weight_g_idx" in parts and int(parts["weight_g_idx"].min()) >= 0:
-            groups_I = parts["weight_g_idx"].long()
+        if "weight_g_idx" in parts and int(parts["weight_g_idx"].max()) >= 0:
+            groups_I = require_groups(parts["weight_g_idx"], scales.shape[1])
             scales, zeros = scales[:, groups_I], None if zeros is None else zeros[:, groups_I]
         elif scales.numel() > 1:
             scales = spread(scales, layout.shape, layout.block)

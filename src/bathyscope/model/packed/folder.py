@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from transformers.pytorch_utils import Conv1D
 
+from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 from bathyscope.model.files import SINGLE, indexed
-from bathyscope.model.packed.packing import PackedLayout, Packing, StoredParts
-from bathyscope.model.packed.registry import packing_of
+from bathyscope.model.packed.packing import MISMATCH, PackedLayout, Packing, StoredParts
+from bathyscope.model.packed.registry import packing_of, quantisation_of
 from bathyscope.model.streaming.files import CheckpointFile, Place
 
 _TINY_BYTES = 1 << 16
@@ -124,7 +125,12 @@ class PackedFolder:
         if weight.layout is None:
             return weight.read(next(iter(weight.places)))
         parts = {part: weight.read(part) for part in weight.places}
-        unpacked = self._packing.unpack(parts, weight.layout)
+        try:
+            unpacked = self._packing.unpack(parts, weight.layout)
+        except (ValueError, IndexError) as error:
+            file = next(iter(weight.places.values()))[0]
+            name = next(name for name, entry in self.weights.items() if entry is weight)
+            raise ModelError(f"{file.path}: {name} cannot be unpacked ({elided(error, 80)}). {MISMATCH}") from error
         return unpacked.T.contiguous() if turn else unpacked
 
     def _weights(self) -> Iterable[tuple[str, PackedWeight]]:
@@ -138,6 +144,7 @@ class PackedFolder:
         for name, places in groups.items():
             heads = {part: file.places[tensor] for part, (file, tensor) in places.items()}
             if self._packing.is_packed(heads):
+                _require_real(self.folder, name, heads)
                 written = {file.metadata.get(name) for file, _ in places.values()} - {None}
                 read = self._tiny(name, PackedWeight(places, None))
                 layout = self._packing.layout(StoredParts(self.folder, name, heads, read, str(next(iter(written), ""))))
@@ -164,8 +171,16 @@ class PackedFolder:
         return file.places[name]
 
 
+def _require_real(folder: Path, name: str, places: Mapping[str, Place]) -> None:
+    """Refuse parts that are stored in no kind of number that a packed weight has."""
+    for part, place in places.items():
+        if place.dtype is not None and (place.dtype.is_complex or place.dtype is torch.bool):
+            kind = str(place.dtype).removeprefix("torch.")
+            raise ModelError(f"{folder}: {name} has a {part} in {kind}. {MISMATCH}")
+
+
 def is_in(name: str, paths: tuple[str, ...]) -> bool:
-    """Whether a stored name is one of a model's, or one of them without what stands before the base model's names."""
+    """Whether a stored name is one of a model's, or one of them without what is before the base model's names."""
     return name in paths or any(path.endswith(f".{name}") for path in paths)
 
 
@@ -177,10 +192,11 @@ def open_packed(name: str, config: Any, find: Callable[[], Path]) -> PackedFolde
         find: returns the folder with all files, which are fetched for it where they have to be.
 
     Raises:
-        ModelError: a variant that is not unpacked; parts that are missing or do not fit.
+        ModelError: a variant that is not unpacked, or an unknown one; parts that are missing or do not fit.
     """
     packing = packing_of(config)
     if packing is None:
+        _require_known(name, quantisation_of(config))
         return None
     if packing.unsupported is not None:
         raise ModelError(
@@ -188,6 +204,18 @@ def open_packed(name: str, config: Any, find: Callable[[], Path]) -> PackedFolde
             "checkpoint before it was quantised, or quantise it in another format."
         )
     return PackedFolder(find(), packing)
+
+
+def _require_known(name: str, declared: Mapping[str, Any] | None) -> None:
+    """Refuse a method that transformers does not know either: it would take the packed numbers without their scales."""
+    from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING
+
+    method = None if declared is None else declared.get("quant_method")
+    if method is not None and str(getattr(method, "value", method)) not in AUTO_QUANTIZER_MAPPING:
+        raise ModelError(
+            f"{name} is quantised by {elided(repr(method), 40)}, which neither bathyscope nor transformers can unpack. "
+            "Give the checkpoint before it was quantised, or compare its quantization_config with the original's."
+        )
 
 
 def forget_quantisation(config: Any) -> None:

@@ -12,7 +12,15 @@ import torch
 from torch import Tensor
 
 from bathyscope.model.packed.bits import unpack_words, words_for
-from bathyscope.model.packed.packing import PackedLayout, Packing, StoredParts, in_groups, split_name
+from bathyscope.model.packed.packing import (
+    NOT_WHOLE,
+    PackedLayout,
+    Packing,
+    StoredParts,
+    in_groups,
+    require_groups,
+    split_name,
+)
 
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
@@ -49,15 +57,19 @@ class Gptq(Packing):
         if parts.places["qweight"].dtype is not torch.int32:
             raise parts.refusal("is packed in other words than int32", "Pack it again with pack_dtype int32.")
         rows, outputs = parts.shape("qweight")
+        parts.require_whole("qzeros", "g_idx")
         groups = parts.shape("scales")[0]
         bits = self.number("bits", 4)
         if "g_idx" in parts.places:
+            parts.require({"g_idx": 1})
             inputs = parts.shape("g_idx")[0]
             bits = (
                 next((width for width in _BITS if words_for(inputs, width) == rows), bits) if self._is_mixed else bits
             )
         else:
             inputs = rows * 32 // bits
+            if self.declared.get("desc_act") is True and groups > 1:
+                raise parts.refusal("lacks the order of its inputs (g_idx), which were sorted (desc_act)", NOT_WHOLE)
         parts.require_shape("qweight", (words_for(inputs, bits), outputs), f"{bits} bits for {inputs} inputs")
         size = -(-inputs // groups) if self._is_mixed else self.number("group_size", -1)
         declared = "one group" if size < 0 else f"a group_size of {size}"
@@ -72,7 +84,11 @@ class Gptq(Packing):
 
     def unpack(self, parts: Mapping[str, Tensor], layout: PackedLayout) -> Tensor:
         outputs, inputs = layout.shape
-        groups_I = parts["g_idx"].long() if "g_idx" in parts else torch.arange(inputs) // layout.block[1]
+        groups_I = (
+            require_groups(parts["g_idx"], len(parts["scales"]))
+            if "g_idx" in parts
+            else torch.arange(inputs) // layout.block[1]
+        )
         weight_OI = unpack_words(parts["qweight"].T.contiguous(), layout.bits, inputs)
         zeros_GO = self._zeros(parts["qzeros"], layout.bits, outputs)
         scales_OG = parts["scales"].float().T

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from bathyscope.errors import ModelError
@@ -13,7 +14,9 @@ from bathyscope.model.streaming.files import Place
 
 MISMATCH = "The quantization_config in config.json belongs to another checkpoint, or the files are damaged."
 """What a weight whose parts do not fit means."""
+NOT_WHOLE = "The checkpoint is not whole; download it again."
 _SHOWN = 60
+_WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,10 @@ class StoredParts:
         """
         missing = [part for part in parts if part not in self.places]
         if missing:
-            raise self.refusal(f"lacks its {missing[0]}", "The checkpoint is not whole; download it again.")
+            raise self.refusal(f"lacks its {missing[0]}", NOT_WHOLE)
         for part, axes in parts.items():
             if 0 in self.shape(part):
-                raise self.refusal(f"has an empty {part}", "The checkpoint is not whole; download it again.")
+                raise self.refusal(f"has an empty {part}", NOT_WHOLE)
             if len(self.shape(part)) != axes:
                 raise self.refusal(f"has a {part} of {len(self.shape(part))} axes, for {axes}", MISMATCH)
 
@@ -79,6 +82,17 @@ class StoredParts:
         if self.shape(part) != expected:
             has, needed = ("×".join(map(str, shape)) or "one number" for shape in (self.shape(part), expected))
             raise self.refusal(f"has a {part} of {has}, and {reason} asks for {needed}", MISMATCH)
+
+    def require_whole(self, *parts: str) -> None:
+        """Refuse a part that is not stored in whole numbers, where the weight has it.
+
+        Raises:
+            ModelError: names the part and how it is stored.
+        """
+        for part in parts:
+            place = self.places.get(part)
+            if place is not None and place.dtype not in _WHOLE:
+                raise self.refusal(f"has a {part} in {place.dtype}, for whole numbers", MISMATCH)
 
     def refusal(self, reason: str, remedy: str) -> ModelError:
         """Return the error that this weight cannot be unpacked."""
@@ -155,6 +169,17 @@ def as_block(sizes: Any) -> tuple[int, int] | None:
         return None
     rows, columns = sizes
     return (rows, columns) if all(isinstance(size, int) and size > 0 for size in sizes) else None
+
+
+def require_groups(groups_I: Tensor, count: int) -> Tensor:
+    """Return the group of each input, which is one of so many.
+
+    Raises:
+        ValueError: another one; a number below 0 would be counted from the end.
+    """
+    if int(groups_I.min()) < 0 or int(groups_I.max()) >= count:
+        raise ValueError(f"an input in group {int(groups_I.min())} to {int(groups_I.max())} of {count}")
+    return groups_I.long()
 
 
 def in_groups(size: int) -> str:

@@ -121,11 +121,13 @@ def _check_addresses(states: StatesFolder, head: ServedHead, chosen: Sequence[St
     if len(same) < _FEWEST_PAIRS:
         return "ids of boundaries: not checked, since no prompt repeats a token behind others"
     if first > 0 and all(same):
+        moved = [boundary - first for boundary in states.boundaries]
         raise ModelError(
             f"The first states in {states.folder}, said to be of boundary {first}, depend on the token alone: they are "
-            f"the embedding, boundary 0. The ids are off by {first}; give {_moved(states.boundaries, -first)}."
+            f"the embedding, boundary 0. The ids are off by {first}; give {moved}."
         )
     if first == 0 and not any(same) and not head.adds_positions:
+        moved = [boundary - first for boundary in states.boundaries]
         raise ModelError(
             f"The first states in {states.folder}, said to be of boundary 0, depend on the context, which the "
             "embedding does not: they stand behind a block. The ids are off by one or more; boundary 0 is the input of "
@@ -136,10 +138,6 @@ def _check_addresses(states: StatesFolder, head: ServedHead, chosen: Sequence[St
         if first == 0 and all(same)
         else ("ids of boundaries: the first states are not those of the embedding")
     )
-
-
-def _moved(boundaries: Sequence[int], by: int) -> list[int]:
-    return [boundary + by for boundary in boundaries]
 
 
 def _with_pairs(states: StatesFolder, chosen: Sequence[StoredPrompt]) -> Iterator[tuple[Tensor, list[tuple[int, int]]]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +39,6 @@ class StatesFile(CheckpointFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._require_whole()
-        self._require_sizes()
         for name in (STATES, IDS):
             if name not in self.places:
                 raise ModelError(
@@ -108,7 +106,7 @@ class StatesFile(CheckpointFile):
             boundaries: of its states, for messages.
 
         Raises:
-            ModelError: NaN or Inf, with the token and the boundary where it stands first.
+            ModelError: NaN or Inf, with the token and the boundary where it is first.
         """
         digest = hashlib.sha256()
         with self.reading() as stream:
@@ -152,16 +150,6 @@ class StatesFile(CheckpointFile):
                 "writes in the background). Wait for its writer, or take the file out of the folder."
             )
 
-    def _require_sizes(self) -> None:
-        """Refuse a header that gives a tensor another number of bytes than its shape has."""
-        for name, place in self.places.items():
-            size = None if place.dtype is None else prod(place.shape) * place.dtype.itemsize
-            if place.start < 0 or size not in (None, place.stop - place.start):
-                raise ModelError(
-                    f"{self.path} is damaged: its header gives {name} {place.stop - place.start:,} bytes, and "
-                    f"{list(place.shape)} numbers take {size:,}. Write the states again."
-                )
-
     def _require_shapes(self) -> None:
         """Refuse tensors of other shapes or kinds than states have."""
         states, ids = self.states, self.places[IDS]
@@ -175,8 +163,22 @@ class StatesFile(CheckpointFile):
                 f"{self.path}: {STATES} is stored as {_kind(states.dtype)}, whose scales are unknown here. Write the "
                 "states as bfloat16, float16 or float32."
             )
-        if ids.dtype is None or ids.dtype.is_floating_point or ids.dtype == torch.bool:
-            raise ModelError(f"{self.path}: {IDS} is stored as {_kind(ids.dtype)}; token ids are whole numbers.")
+        for name in (IDS, LENGTHS, TOP1):
+            place = self.places.get(name)
+            if place is not None and not _is_whole(place.dtype):
+                raise ModelError(
+                    f"{self.path}: {name} is stored as {_kind(place.dtype)}; token ids and lengths are whole numbers."
+                )
+        lengths, logprobs = self.places.get(LENGTHS), self.places.get(LOGPROBS)
+        if lengths is not None and len(lengths.shape) != 1:
+            raise ModelError(
+                f"{self.path}: {LENGTHS} has the shape {list(lengths.shape)}. Give the number of tokens of each "
+                "prompt, in order."
+            )
+        if logprobs is not None and (logprobs.dtype is None or not logprobs.dtype.is_floating_point):
+            raise ModelError(
+                f"{self.path}: {LOGPROBS} is stored as {_kind(logprobs.dtype)}; log-probabilities are real numbers."
+            )
         if ids.shape != (states.shape[0],) or states.shape[0] > _MOST_TOKENS:
             raise ModelError(
                 f"{self.path}: {STATES} is of {states.shape[0]} tokens and {IDS} has the shape {list(ids.shape)}. Each "
@@ -189,6 +191,10 @@ class StatesFile(CheckpointFile):
                     f"{self.path}: {name} has the shape {list(place.shape)}, and there are {ids.shape[0]} tokens. Give "
                     "one number for each token: what was predicted behind it."
                 )
+
+
+def _is_whole(dtype: torch.dtype | None) -> bool:
+    return dtype is not None and not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
 def _kind(dtype: torch.dtype | None) -> str:

@@ -8,6 +8,7 @@ boundaries it holds. ``states.json`` next to them does, or whoever asks; all L +
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -112,20 +113,20 @@ class StatesFolder:
         return file.whole(name)[prompt.first : prompt.first + len(prompt.ids)] if name in file.places else None
 
     def with_boundaries(self, asked_for: Sequence[int] | None, n_blocks: int) -> StatesFolder:
-        """Return the states with the boundaries that they are of, of a model of so many blocks.
+        """Return the states with the boundaries that they are of, of a model of this many blocks.
 
         Raises:
             ModelError: they are not told, are told otherwise than asked for, or cannot be those of this model.
         """
         if self.n_blocks not in (None, n_blocks):
             raise ModelError(
-                f"{self.folder / RECORD} says that the states are of a model of {self.n_blocks} blocks, and the head's "
-                f"has {n_blocks}. Give the head of the model that was served."
+                f"{self.folder / RECORD} says that the states are of a model of {elided(self.n_blocks, 20)} blocks, "
+                f"and the head's has {n_blocks}. Give the head of the model that was served."
             )
         if asked_for is not None and self.boundaries and tuple(asked_for) != self.boundaries:
             raise ModelError(
-                f"boundaries={list(asked_for)} is not what {self.folder / RECORD} says ({list(self.boundaries)}). "
-                "Leave boundaries out, or correct the file."
+                f"boundaries={_ids_in_words(asked_for)} is not what {self.folder / RECORD} says "
+                f"({_ids_in_words(self.boundaries)}). Leave boundaries out, or correct the file."
             )
         boundaries = self.boundaries or tuple(asked_for or ())
         if not boundaries and self.count == n_blocks + 1:
@@ -143,18 +144,18 @@ class StatesFolder:
             )
         if len(boundaries) != self.count:
             raise ModelError(
-                f"{counted(len(boundaries), 'boundary', 'boundaries')} {list(boundaries)} for states of {self.count}: "
-                "one is missing or too many. Give one id for each boundary that a file holds."
+                f"{counted(len(boundaries), 'boundary', 'boundaries')} {_ids_in_words(boundaries)} for states of "
+                f"{self.count}: one is missing or too many. Give one id for each boundary that a file holds."
             )
         if any(first >= second for first, second in pairwise(boundaries)):
             raise ModelError(
-                f"boundaries {list(boundaries)} do not ascend. vLLM stores layers in ascending order, whatever order "
-                "they were asked for in; give them so."
+                f"boundaries {_ids_in_words(boundaries)} do not ascend. vLLM stores layers in ascending order, "
+                "whatever order they were asked for in; give them so."
             )
         if boundaries[0] < 0 or boundaries[-1] > n_blocks:
             raise ModelError(
-                f"boundaries {list(boundaries)} are not of a model of {n_blocks} blocks, whose boundaries are 0 (the "
-                f"embedding) to {n_blocks} (behind the last block). Ids that are one too high count from 1."
+                f"boundaries {_ids_in_words(boundaries)} are not of a model of {n_blocks} blocks, whose boundaries "
+                f"are 0 (the embedding) to {n_blocks} (behind the last block). Ids that are one too high count from 1."
             )
         if len(boundaries) < 2:
             raise ModelError(
@@ -258,7 +259,8 @@ def _prompts(files: Sequence[StatesFile]) -> tuple[StoredPrompt, ...]:
 def _read_record(folder: Path) -> dict[str, Any]:
     """Return what ``states.json`` says; nothing without such a file."""
     path = folder / RECORD
-    if not path.exists():
+    # a link that leads nowhere is a record that cannot be read
+    if not os.path.lexists(path):
         return {}
     try:
         record = read_json(read_regular(path, folder), deepest=4)
@@ -274,11 +276,17 @@ def _read_record(folder: Path) -> dict[str, Any]:
     except DAMAGED as error:
         if isinstance(error, ModelError):
             raise
+        reason = getattr(error, "strerror", None) or error
         raise ModelError(
-            f"{path} cannot be read ({elided(error, 80)}). It is a JSON object such as "
+            f"{path} cannot be read ({elided(reason, 160)}). It is a JSON object such as "
             '{"boundaries": [0, 16, 32], "n_blocks": 32}.'
         ) from error
     return {"boundaries": tuple(boundaries), "n_blocks": n_blocks}
+
+
+def _ids_in_words(boundaries: Sequence[int]) -> str:
+    """Return boundaries for a message, which a record may have without end."""
+    return elided(list(boundaries), 300)
 
 
 def _described(file: StatesFile) -> str:

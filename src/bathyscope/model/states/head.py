@@ -41,7 +41,7 @@ class HeadFile(CheckpointFile):
     """A file of the checkpoint that the head is read from."""
 
     use = "which holds the head,"
-    again = "Put the checkpoint back as it was, or download it again; finished shards are stored_names."
+    again = "Put the checkpoint back as it was, or download it again; finished shards are kept."
 
 
 class HeadModel(nn.Module):

@@ -11,8 +11,8 @@ import torch
 
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.text import without_folders
-from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.gaps import tolerance
+from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.mode import default_settings, evaluating
 from bathyscope.model.devices import as_dtype
 from bathyscope.model.model import Model

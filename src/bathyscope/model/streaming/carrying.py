@@ -65,7 +65,7 @@ def align(hf: nn.Module) -> None:
     them, so that the same model would give other last bits from another file: in shards, in one piece, unpacked.
     """
     for value in hf.parameters():
-        # parts of split weights lie where transformers has put them, which no bit of another number of ranks equals
+        # parts of split weights are where transformers has put them, which no bit of another number of ranks equals
         if not is_shard(value.data) and value.device.type == "cpu" and value.data_ptr() % ALIGNMENT:
             value.data = value.data.clone(memory_format=torch.contiguous_format)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from bathyscope.core.foreign import open_regular
 from bathyscope.core.strict import DAMAGED
+from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 
 _DTYPES = {
@@ -30,11 +32,13 @@ _DTYPES = {
     **{"F8_E4M3FNUZ": torch.float8_e4m3fnuz, "F8_E5M2FNUZ": torch.float8_e5m2fnuz},
 }
 Stamp = tuple[int, int, int]
+_MOST_HEADER = 100_000_000
+"""Bytes of a header, at most, as the safetensors library has it."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor lies in a file; ``dtype`` is None where torch has no numbers of its kind (below a byte each)."""
+    """Where a tensor is in a file; ``dtype`` is None where torch has no numbers of its kind (below a byte each)."""
 
     start: int
     stop: int
@@ -86,14 +90,33 @@ class CheckpointFile:
         with self.reading() as stream:
             try:
                 length = int.from_bytes(stream.read(8), "little")
-                header = json.loads(stream.read(min(length, self._stamp[0])))
+                if length > _MOST_HEADER:
+                    raise ValueError(f"a header of {length:,} bytes, and at most {_MOST_HEADER:,} are read")
+                header = json.loads(stream.read(length))
                 metadata = header.pop("__metadata__", None)
                 places = {name: _place(entry, 8 + length) for name, entry in header.items()}
-                return places, metadata if isinstance(metadata, Mapping) else {}
             except DAMAGED as error:
                 raise ModelError(
-                    f"{self.path} is no safetensors file that can be streamed ({type(error).__name__}: {error})."
+                    f"{self.path} is no safetensors file that can be streamed ({type(error).__name__}: "
+                    f"{elided(error, 120)}). Restore the file, or download it again."
                 ) from error
+        self._require_sizes(places)
+        return places, metadata if isinstance(metadata, Mapping) else {}
+
+    def _require_sizes(self, places: Mapping[str, Place]) -> None:
+        """Refuse tensors that have other bytes than their shapes, or share bytes: what is declared is allocated."""
+        for name, place in places.items():
+            # torch has the size of a number for all but those below a byte
+            size = None if place.dtype is None else prod(place.shape) * place.dtype.itemsize
+            if size not in (None, place.stop - place.start):
+                raise ModelError(
+                    f"{self.path} is damaged: its header gives {name} {place.stop - place.start:,} bytes, and "
+                    f"{elided(list(place.shape), 60)} numbers take {size:,}. {self.again}"
+                )
+        in_order = sorted((place.start, place.stop, name) for name, place in places.items() if place.stop > place.start)
+        for (_, stop, first), (start, _, second) in pairwise(in_order):
+            if start < stop:
+                raise ModelError(f"{self.path} is damaged: {first} and {second} share bytes. {self.again}")
 
     @contextmanager
     def reading(self) -> Iterator[BinaryIO]:
@@ -169,6 +192,9 @@ class CheckpointFile:
 def _place(entry: Mapping[str, Any], begin: int) -> Place:
     """Return the place that a header's entry names; ``begin`` is where the header ends."""
     start, stop = entry["data_offsets"]
+    numbers = (start, stop, *entry["shape"])
+    if not isinstance(entry["shape"], list) or not all(type(number) is int and number >= 0 for number in numbers):
+        raise ValueError("a shape or a place that is not of whole numbers")
     return Place(begin + start, begin + stop, _DTYPES.get(entry["dtype"]), tuple(entry["shape"]))
 
 

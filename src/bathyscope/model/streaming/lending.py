@@ -20,11 +20,11 @@ class Lender(Protocol):
         ...
 
     def keeping(self, window: int) -> AbstractContextManager[None]:
-        """Keep so many blocks in memory inside, once they are there."""
+        """Keep this many blocks in memory inside, once they are there."""
         ...
 
     def absent(self, index: int) -> Mapping[str, Tensor]:
-        """Return what stands in the place of a block's weights while they are elsewhere, by name."""
+        """Return what replaces a block's weights while they are elsewhere, by name."""
         ...
 
 

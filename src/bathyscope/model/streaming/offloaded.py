@@ -45,7 +45,7 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
     Raises:
         ModelError: a tensor of another shape than the configuration's, or a missing file.
     """
-    places = _kept(hf)
+    places = _stored_tensors(hf)
     device = _home(hf, places)
     lists = blocks.split(" + ")
     inner = tuple(f"{path}." for path in lists)
@@ -110,7 +110,7 @@ def _offloading(module: nn.Module) -> Iterator[Any]:
             yield offloading
 
 
-def _kept(hf: nn.Module) -> dict[str, StoredTensor]:
+def _stored_tensors(hf: nn.Module) -> dict[str, StoredTensor]:
     """Return the tensors that are not in memory, by name, and where they are stored."""
     files: dict[Path, CheckpointFile] = {}
     places: dict[str, StoredTensor] = {}

@@ -144,7 +144,7 @@ class BlockStore:
         return self.names - set(first.values())
 
     def absent(self, index: int) -> Mapping[str, Tensor]:
-        """Return what stands in the place of a block's weights while they are elsewhere, by name."""
+        """Return what replaces a block's weights while they are elsewhere, by name."""
         return self._absent[index]
 
     @contextmanager
@@ -164,7 +164,7 @@ class BlockStore:
 
     @contextmanager
     def keeping(self, window: int) -> Iterator[None]:
-        """Keep so many blocks in memory inside, once they are there, unless a window was fixed at load."""
+        """Keep this many blocks in memory inside, once they are there, unless a window was fixed at load."""
         before = self._window
         self._window = self._fixed or max(1, window)
         try:
@@ -286,7 +286,7 @@ class _Lending:
 
 
 def _absent(block: nn.Module, names: Mapping[str, object]) -> dict[str, Tensor]:
-    """Return what stands in the place of tensors that are elsewhere."""
+    """Return what replaces tensors that are elsewhere."""
     placeholders: dict[str, Tensor] = {}
     for name in names:
         owner, _, last = name.rpartition(".")

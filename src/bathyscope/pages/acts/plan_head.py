@@ -167,7 +167,7 @@ def draw_plan(plan: Plan, width: float) -> str:
             canvas.line(across(float(limit)), begin, across(float(limit)), end_of_line, "vermilion", 1.2, "4 3")
     for number, row in enumerate(rows):
         _draw_candidate(canvas, row, number, top + step * number, across, (left, start, end), narrow=narrow)
-    # The two lines may lie next to each other, so what they mean stands in one line below.
+    # The two lines may be next to each other, so what they mean is in one line below.
     words = f"line: 0; dashed: the limit, {float(limit):g}" if limit else "line: 0, the full model"
     y = foot + 14
     for tick in ticks:

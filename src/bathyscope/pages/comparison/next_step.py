@@ -1,4 +1,4 @@
-"""What stands below the picture of a comparison: what its estimators mean, and the command to run next."""
+"""What is below the picture of a comparison: what its estimators mean, and the command to run next."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
             command = _survey(other, prompts=quote_more_prompts(other.identity.dataset, 10))
             return [Fact("Next", "To test a difference, survey both on ten prompts or more:", command)] * alone
         if needed.startswith("more"):
-            # No survey is that long, and what so many prompts would prove is next to nothing.
+            # No survey is that long, and what this many prompts would prove is next to nothing.
             command = f"bathyscope compare {_name_folder(reference)} {_name_folder(other)} --equivalence 0.1"
             return [Fact("Next", "To test that they agree to a tenth of the depth:", command)]
         # the number is of the prompts, or clusters, that were compared, and two samples are counted together

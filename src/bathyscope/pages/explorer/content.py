@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.core.text import elided, shown, visible
+from bathyscope.core.text import elided, legible, visible
 from bathyscope.errors import PromptError, StoreError
 from bathyscope.pages.explorer.pack import Pack
+from bathyscope.pages.figures.kit.texts import name_place
 from bathyscope.pages.head.answer import CHEAP
 from bathyscope.prompts.parts import COPY_OF, resampled
 from bathyscope.runs.by_place import by_block, check_whole_depth
+from bathyscope.runs.named_places import place_names_in_run
 
 if TYPE_CHECKING:
     from bathyscope.prompts.prompts import Prompts
@@ -35,7 +37,7 @@ _EXCERPTS: Final = 1000
 """Prompts with their first words in the list."""
 _EXCERPT_LETTERS: Final = 90
 _SHORTEST_COMMON: Final = 12
-"""A shared beginning of at least so many letters is left out."""
+"""A shared beginning of at least this many letters is left out."""
 _ABOUT: Final = {
     "tokens": "length of the prompt",
     "loss": "mean loss of its tokens, in nats",
@@ -70,9 +72,9 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
         run.prompts.clusters(cluster)
     pack = Pack()
     meta = {
-        "name": shown(name),
+        "name": legible(name),
         "cheap": CHEAP,
-        "resampled": shown(resampled(cluster)),
+        "resampled": legible(resampled(cluster)),
         "blocks": [
             {
                 "key": values.key,
@@ -90,6 +92,7 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
         "specials": _list_specials(run),
         "maps": [*_pack_block_maps(run, pack), *_pack_token_maps(run, pack)],
         "pieces": _list_pieces(run, text),
+        "places": _list_places(run) if text else {},
         "nBlocks": _count_blocks(run),
     }
     return pack.text(meta)
@@ -111,7 +114,7 @@ def _describe_prompts(run: Run) -> dict[str, Any]:
     names = {str(n): c.values.tolist() for n, c in dataset.coords.items() if c.dims == ("prompt",) and n not in hidden}
     ids = [elided(name, _LETTERS) for name in names.pop("prompt_id")]
     lengths = names.pop("n_tokens", None)
-    labels = {shown(name): [elided(value, _LETTERS) for value in values] for name, values in names.items()}
+    labels = {legible(name): [elided(value, _LETTERS) for value in values] for name, values in names.items()}
     numbers = [{"label": "tokens", "digits": 0, "values": lengths}] if lengths is not None else []
     for label, values in _list_prompt_numbers(run):
         numbers.append({"label": label, "digits": 2, "values": values.tolist()})
@@ -167,7 +170,7 @@ def _list_pieces(run: Run, text: bool) -> dict[str, list[str]] | None:
             }
         return {
             # Lines end where those of the text end; nothing else in it acts.
-            str(number): [_cut(shown(piece, "\n\t")) for piece in prompts.pieces(number)[:length]]
+            str(number): [_cut(legible(piece, "\n\t")) for piece in prompts.pieces(number)[:length]]
             for number, length in lengths.items()
         }
     # Runs stored without their prompts have no words.
@@ -188,6 +191,24 @@ def _list_specials(run: Run) -> dict[str, list[int]]:
         return {str(number): list(prompts.specials(number)) for number in run["tokens"]["prompt"].values.tolist()}
     except StoreError:
         return {}
+
+
+def _list_places(run: Run) -> dict[str, dict[str, str]]:
+    """Return the names of places that somebody named, by prompt and token; of prompts with their own views."""
+    if not any("place_start" in run[measure] for measure in run):
+        return {}
+    by_prompt = {number: place_names_in_run(run, number) for number in _viewed_prompts(run)}
+    return {
+        str(number): {str(token): " ".join(map(name_place, names)) for token, names in sorted(by_token.items())}
+        for number, by_token in by_prompt.items()
+        if by_token
+    }
+
+
+def _viewed_prompts(run: Run) -> list[int]:
+    """Return the prompts with maps or words of their own."""
+    with_words = run["tokens"]["prompt"].values.tolist() if "tokens" in run else []
+    return list(dict.fromkeys([*range(_MAPS_OF), *with_words]))
 
 
 def _pack_tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
@@ -297,6 +318,8 @@ def _pack_token_maps(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
         if measure not in run or name not in run[measure] or "token" not in run[measure][name].dims:
             continue
         values = run[measure][name]
+        # a place of several tokens is measured as a whole, and a map of tokens has no value for it
+        several = "has no named place of a single token, " if "place_start" in run[measure] else ""
         kinds: Sequence[Any] = values["site"].values.tolist() if "site" in values.dims else [""]
         for kind in kinds:
             map_values = values.sel(site=kind) if kind else values
@@ -313,7 +336,7 @@ def _pack_token_maps(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
                 "label": f"{measure.replace('_', ' ')}{', ' if kind else ''}{kind}",
                 "quantity": f"{quantity}{', ' if kind else ''}{kind}",
                 "measured": len(measured),
-                "others": f"it has no answer or is too long, or {_FIRST}",
+                "others": f"it has no answer or is too long, {several}or {_FIRST}",
                 "units": str(values.attrs.get("units", "")),
                 "rows": rows,
                 "columns": "token",

@@ -1,4 +1,4 @@
-"""What stands in place of the explorer where no script runs: the conclusion and a picture of the run."""
+"""What replaces the explorer where no script runs: the conclusion and a picture of the run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from bathyscope.core.text import shown
+from bathyscope.core.text import legible
 from bathyscope.pages.figures.kind import Panel, draw_panel
 from bathyscope.pages.figures.of.profile import find_profile
 from bathyscope.pages.figures.registry import figures_of
@@ -42,12 +42,13 @@ def picture_panel(run: Run) -> Panel | None:
 def still_html(runs: Sequence[Run], names: Sequence[str], picture: bytes | None) -> str:
     """Return the conclusions of runs and a picture of the first as HTML without scripts."""
     paragraphs = "".join(
-        f"<p><strong>{escape(shown(name))}</strong>: {escape(shown(run.text))}</p>" for name, run in zip(names, runs)
+        f"<p><strong>{escape(legible(name))}</strong>: {escape(legible(run.text))}</p>"
+        for name, run in zip(names, runs)
     )
     image = ""
     if picture is not None:
         encoded = base64.b64encode(picture).decode("ascii")
         look = 'style="max-width: 100%"'
-        image = f'<img {look} alt="A figure of {escape(shown(names[0]))}" src="data:image/png;base64,{encoded}">'
+        image = f'<img {look} alt="A figure of {escape(legible(names[0]))}" src="data:image/png;base64,{encoded}">'
     note = "<p>The interactive views need a notebook that runs widgets; bathyscope.report writes them as a page.</p>"
     return f"<div>{paragraphs}{image}{note}</div>"

@@ -241,7 +241,7 @@ class Picture(Figure):
     """A figure that a notebook shows, whether or not the caller has imported ``pyplot``."""
 
     def add_subplot(self, *place: Any, **settings: Any) -> Any:
-        """Add axes whose title stands at the left."""
+        """Add axes whose title is at the left."""
         return super().add_subplot(*place, **{"axes_class": TitledAxes, **settings})
 
     def _repr_png_(self) -> bytes:

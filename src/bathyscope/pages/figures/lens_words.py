@@ -7,8 +7,10 @@ import numpy as np
 from bathyscope.core.text import elided, visible
 from bathyscope.errors import OptionError, PromptError, StoreError
 from bathyscope.pages.figures.kind import Panel
+from bathyscope.pages.figures.kit.texts import name_place
 from bathyscope.pages.figures.kit.words import WordGrid, make_word_panel
 from bathyscope.pages.figures.stretches import Stretch, read_stretch
+from bathyscope.runs.named_places import place_names_in_run
 from bathyscope.runs.run import Run
 from bathyscope.runs.selecting import prompts_named
 
@@ -42,21 +44,23 @@ def words_panel(run: Run, prompt: int | str | None = None, tokens: Stretch | Non
     length = min(int(row["n_tokens"]), data.sizes["token"])
     places = range(min(length, TOKENS_UP_TO)) if tokens is None else read_stretch(tokens, "tokens", length)
     chosen = row.isel(token=slice(places.start, places.stop))
-    names = {}
+    pieces = {}
     if "piece" in data:
-        names = dict(zip(data["id"].values.tolist(), data["piece"].values.tolist()))
+        pieces = dict(zip(data["id"].values.tolist(), data["piece"].values.tolist()))
     ids = chosen["top_id"].isel(top=0).transpose("boundary", "token").values
     words = tuple(
-        tuple("–" if token == _NO_TOKEN else visible(str(names.get(token, token))) for token in line)
+        tuple("–" if token == _NO_TOKEN else visible(str(pieces.get(token, token))) for token in line)
         for line in ids.tolist()
     )
     probability = chosen["top_probability"].isel(top=0).transpose("boundary", "token").values
     name = run.prompts.names[number]
+    names = place_names_in_run(run, number)
     grid = WordGrid(
         words=words,
         probability=np.asarray(probability, dtype=np.float64),
         boundaries=tuple(data["boundary"].values.tolist()),
         tokens=_list_pieces(run, number, places),
+        places=tuple(tuple(map(name_place, names.get(token, ()))) for token in places),
         first=places.start,
         final=words[-1],
         title=f"What each boundary predicts: prompt {elided(name, _ID_LETTERS)}",

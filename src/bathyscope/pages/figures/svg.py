@@ -100,7 +100,7 @@ def _remove_groups(text: str) -> str:
     """Remove groups without attributes."""
     stays: list[bool] = []
 
-    def kept(tag: re.Match[str]) -> str:
+    def keep_with_attributes(tag: re.Match[str]) -> str:
         if tag[0] == "</g>":
             return tag[0] if stays.pop() else ""
         if tag[0] == "<g>" or (tag[0].startswith("<g ") and not tag[0].endswith("/>")):
@@ -108,7 +108,7 @@ def _remove_groups(text: str) -> str:
             return tag[0] if stays[-1] else ""
         return tag[0]
 
-    return _TAG.sub(kept, text)
+    return _TAG.sub(keep_with_attributes, text)
 
 
 def _join_marks(text: str) -> str:
@@ -118,13 +118,13 @@ def _join_marks(text: str) -> str:
     def of_curve(curve: re.Match[str]) -> str:
         group, marks, look = curve.groups()
         # a group can carry the class that its marks have in common
-        return f"{group}>{joined}" if (joined := drawn(marks, look)) else f"{group}{look}>{marks.replace(look, '')}"
+        return f"{group}>{joined}" if (joined := draw_once(marks, look)) else f"{group}{look}>{marks.replace(look, '')}"
 
     def of_axis(axis: re.Match[str]) -> str:
-        joined = drawn(_LABEL.sub("", axis[0]), axis[2])
+        joined = draw_once(_LABEL.sub("", axis[0]), axis[2])
         return "".join((joined, *_LABEL.findall(axis[0]))) if joined else axis[0]
 
-    def drawn(marks: str, look: str) -> str | None:
+    def draw_once(marks: str, look: str) -> str | None:
         """Return equal marks of one class at the corners of an invisible line; None where they are not equal."""
         marks = marks.replace(look, "")
         at = _MARK_AT.findall(marks)

@@ -11,7 +11,7 @@ from bathyscope.core.calls import checked
 from bathyscope.core.output import write_output
 from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import given_path, require_writable
-from bathyscope.core.text import counted, elided, shown
+from bathyscope.core.text import counted, elided, legible
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.arguments import read_one_run
 from bathyscope.pages.head.canvas import text_width
@@ -71,7 +71,7 @@ def badge(run: Run, out: str | Path | None = None) -> str:
 def depth_words(profile: Profile) -> str:
     """Return ``half of the tokens from 8.6 of 12 blocks``: the depth that heads the run, or the one that it has.
 
-    Options under which it is another quantity than the definition's stand behind it.
+    Options under which it is another quantity than the definition's are behind it.
     """
     departed = () if profile.verdict is None else profile.verdict.departed
     under = f" ({elided(', '.join(departure.option for departure in departed), _OPTIONS)})" if departed else ""
@@ -93,7 +93,7 @@ def draw_badge(profile: Profile) -> str:
     width = math.ceil(at + text_width(words, 12) + 10)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}" '
-        f'role="img" aria-label="{escape(shown(f"depth: {words}"))}" font-family="DejaVu Sans,Verdana,sans-serif" '
+        f'role="img" aria-label="{escape(legible(f"depth: {words}"))}" font-family="DejaVu Sans,Verdana,sans-serif" '
         f'font-size="12"><rect width="{width}" height="{_HEIGHT}" rx="4" fill="#20242b"/>'
         f'<text x="10" y="18.5" fill="#fff">{_TITLE}</text>{bars}'
         f'<text x="{at:.0f}" y="18.5" fill="#fff">{escape(words)}</text></svg>'

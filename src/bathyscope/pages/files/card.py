@@ -14,7 +14,7 @@ from bathyscope.core.output import write_output
 from bathyscope.core.own_files import require_own, require_own_picture
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.strict import plain
-from bathyscope.core.text import elided, literal_markdown, shown
+from bathyscope.core.text import elided, legible, literal_markdown
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.arguments import read_one_run
 from bathyscope.pages.head import drawing
@@ -132,7 +132,7 @@ def _code_span(text: str) -> str:
     """Return a text as code, from which it cannot break out."""
     longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
     fence, room = "`" * (longest + 1), " " if longest else ""
-    return f"{fence}{room}{shown(text)}{room}{fence}"
+    return f"{fence}{room}{legible(text)}{room}{fence}"
 
 
 def _mark_record(mark: Mark) -> dict[str, float | None]:

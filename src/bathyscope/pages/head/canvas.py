@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from bathyscope.core.text import shown
+from bathyscope.core.text import legible
 from bathyscope.pages.head.classes import COLOURS, DARK_COLOURS, DARK_LETTERS, LETTERS
 
 ROLES: Final = {
@@ -118,7 +118,7 @@ class Canvas:
         named = f' class="{classes}"' if classes else ""
         self._parts.append(
             f'<text x="{_number(x)}" y="{_number(y)}" font-size="{_number(size)}"{look}{named}>'
-            f"{escape(shown(content))}{_span(remark, remark_size)}</text>"
+            f"{escape(legible(content))}{_span(remark, remark_size)}</text>"
         )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, role: str, width: float = 1.0, dash: str = "") -> None:
@@ -179,7 +179,7 @@ class Canvas:
             name: class of the element in a page.
         """
         box = f'viewBox="0 0 {_number(self.width)} {_number(height)}"'
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img" aria-label="{escape(shown(label))}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img" aria-label="{escape(legible(label))}"'
         if alone:
             head += f' width="{_number(self.width)}" height="{_number(height)}"'
             ground = f'<rect width="{_number(self.width)}" height="{_number(height)}" class="bp-paper"/>'
@@ -194,7 +194,7 @@ def _span(remark: str, size: float) -> str:
         return ""
     return (
         f'<tspan dx="{_number(0.6 * size)}" font-size="{_number(size)}" font-weight="400" class="bp-muted">'
-        f"{escape(shown(remark))}</tspan>"
+        f"{escape(legible(remark))}</tspan>"
     )
 
 

@@ -1,6 +1,7 @@
 """Four classes of added loss, each with a colour, and how a loss is written."""
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 LIMITS: Final = (0.1, 0.3, 1.0)
@@ -12,6 +13,8 @@ LETTERS: Final = ("#20242b", "#20242b", "#20242b", "#ffffff")
 DARK_COLOURS: Final = ("#2b3139", "#35607f", "#c08242", "#ffa074")
 """The same on dark ground, where what costs most is the brightest."""
 DARK_LETTERS: Final = ("#e6e9ee", "#ffffff", "#15181d", "#15181d")
+BAR_LOW: Final = 0.03
+"""Loss in nats at the foot of a bar, which is logarithmic."""
 NAMES: Final = ("under 0.1", "0.1 to 0.3", "0.3 to 1", "1 and over")
 CARRIES: Final = 2
 """Class from where a block is said to carry the model."""
@@ -22,6 +25,16 @@ def rounded(loss: float) -> float:
     size = abs(loss)
     digits = 2 if size < 0.995 else 1 if size < 9.95 else 0
     return round(loss, digits)
+
+
+def highest_bar(losses: Sequence[float]) -> float:
+    """Return the loss at the top of a scale of bars: the largest, and 1 nat at least."""
+    return max([1.0, *(loss for loss in losses if not math.isnan(loss))])
+
+
+def bar_share(loss: float, highest: float) -> float:
+    """Return how far a loss reaches up a logarithmic scale of bars, 0 to 1; 0 for one below the scale."""
+    return max(0.0, math.log(max(loss, BAR_LOW) / BAR_LOW) / math.log(highest / BAR_LOW))
 
 
 def class_of(loss: float) -> int:

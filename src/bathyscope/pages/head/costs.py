@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
 
 from bathyscope.pages.head.canvas import Canvas, text_width
-from bathyscope.pages.head.classes import CARRIES, class_of, write_cost
+from bathyscope.pages.head.classes import CARRIES, bar_share, class_of, highest_bar, write_cost
 from bathyscope.pages.head.layouts import WIDE, ProfileLayout
 from bathyscope.pages.head.numbers import Points, Profile
-
-_BAR_LOW: Final = 0.03
-"""Loss in nats at the foot of a bar, which is logarithmic."""
 
 
 def draw_costs(
@@ -78,12 +74,11 @@ def _draw_bars(
     y: float,
 ) -> float:
     """Draw bars on a logarithmic scale that begins at 0.03 nats; a loss below it is a stub."""
-    present = [loss for loss in by_block.values() if not math.isnan(loss)]
-    highest = max(1.0, max(present, default=1.0))
+    highest = highest_bar(list(by_block.values()))
     height, width = 2 * layout.tile, layout.inner / n_blocks
 
     def tall(loss: float) -> float:
-        return 3 + (height - 3) * max(0.0, math.log(max(loss, _BAR_LOW) / _BAR_LOW) / math.log(highest / _BAR_LOW))
+        return 3 + (height - 3) * bar_share(loss, highest)
 
     ticks = [0.1, 1.0, 10.0, 100.0]
     for tick in ticks:

@@ -8,7 +8,7 @@ from typing import Final
 
 from bathyscope.pages.head.canvas import Canvas, text_width
 from bathyscope.pages.head.layouts import TILES_UP_TO, WIDE, ProfileLayout
-from bathyscope.pages.head.numbers import Mark, Points, Profile
+from bathyscope.pages.head.numbers import Mark, Profile
 from bathyscope.pages.head.sentences import MATTERS, SHORT_LABELS, interval_text, mark_label
 
 _ROLE: Final = {"half": "blue", "readable": "blue", "own": "green"}
@@ -120,21 +120,17 @@ def draw_curves(
     canvas.text(layout.left, top - 8, words, layout.note, role="muted", halo=True)
     for control in profile.controls:
         for curve, n_blocks in zip(control.curves, control.n_blocks):
-            # A control of another number of blocks is drawn over the share of its own depth.
-            points = [(across(place, n_blocks), up(share)) for place, share in _present(curve)]
+            points = [(across(place), up(share)) for place, share in curve.curve(n_blocks, profile.n_blocks)]
             if points:
                 canvas.curve(points, "muted", 1.3, 0.75)
     if profile.share is None:
         return
-    band = [
-        (place, low, high)
-        for place, low, high in zip(profile.share.places, profile.share.low, profile.share.high)
-        if not math.isnan(low)
-    ]
-    if len(band) > 1:
+    band = profile.share.band()
+    if band:
         edge = [(across(place), up(high)) for place, _, high in band]
         canvas.area([*edge, *((across(place), up(low)) for place, low, _ in reversed(band))], "ink", 0.14)
-    points = [(across(place), up(share)) for place, share in _present(profile.share)]
+    curve_of_run = profile.share.curve(profile.n_blocks, profile.n_blocks)
+    points = [(across(place), up(share)) for place, share in curve_of_run]
     canvas.curve(points, "ink", 2.5)
     if profile.n_blocks <= TILES_UP_TO:
         for x, y in points:
@@ -161,7 +157,3 @@ def _label_last(
     level = up(share if math.isnan(high) else high) - 9
     if level > up(1.0) + 12:
         canvas.text(across(place) - 2, level, text, layout.note, anchor="end", halo=True)
-
-
-def _present(points: Points) -> list[tuple[int, float]]:
-    return [(place, mean) for place, mean in zip(points.places, points.mean) if not math.isnan(mean)]

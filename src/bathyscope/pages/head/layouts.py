@@ -19,7 +19,7 @@ class ProfileLayout:
         plot: height of the curve's axes.
         tile: height of the tiles or bars.
         tiles_up_to: blocks above which added loss is drawn as bars.
-        own_line: whether a depth's label stands above its mark and not next to it.
+        own_line: whether a depth's label is above its mark and not next to it.
         class_name: of the element in a page.
     """
 

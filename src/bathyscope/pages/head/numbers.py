@@ -49,6 +49,20 @@ class Points:
     joint_low: tuple[float, ...] = ()
     joint_high: tuple[float, ...] = ()
 
+    def curve(self, n_blocks: int, over: int) -> list[tuple[float, float]]:
+        """Return the places that have a mean, each with it, as every picture draws them.
+
+        Args:
+            n_blocks: of the model.
+            over: blocks of the picture. A model of another number of blocks is drawn over the share of its own depth.
+        """
+        return [(place * over / n_blocks, mean) for place, mean in zip(self.places, self.mean) if not math.isnan(mean)]
+
+    def band(self) -> list[tuple[int, float, float]]:
+        """Return the places that have an interval, each with its ends; empty where a single one has."""
+        ends = [end for end in zip(self.places, self.low, self.high) if not math.isnan(end[1])]
+        return ends if len(ends) > 1 else []
+
     @classmethod
     def of(cls, quantity: ByPlace) -> Points:
         """Take the means and intervals of a quantity."""

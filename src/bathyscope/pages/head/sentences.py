@@ -41,7 +41,7 @@ def headline(profile: Profile) -> str:
 
 
 def basis(profile: Profile) -> str:
-    """Return what stands under the headline: the head's second sentence, prompts and tokens, controls, and advice."""
+    """Return what is under the headline: the head's second sentence, prompts and tokens, controls, and advice."""
     tokens = f", {counted(profile.tokens, 'token')}" if profile.tokens else ""
     head, sentences = profile.head, []
     if head is not None and head.tokens_sentence and head.effect_sentence:

@@ -143,8 +143,8 @@ def _join_models(named_drawings: Sequence[tuple[str, Drawing]], even_one: bool) 
 def _read_published_depths(paper: Reproduction, drawing_name: str, outcomes: Iterable[Outcome]) -> dict[str, float]:
     """Return the published depth of each model as a share of its depth, where a table has one."""
     depth_shares: dict[str, float] = {}
-    for table in (candidate for candidate in paper.tables.values() if drawing_name in candidate.drawn):
-        estimator = table.drawn[drawing_name]
+    for table in (candidate for candidate in paper.tables.values() if drawing_name in candidate.marked):
+        estimator = table.marked[drawing_name]
         for outcome in outcomes:
             (model,) = outcome.cell.models
             depth = table.published(model.published, estimator, outcome.cell.work.name)

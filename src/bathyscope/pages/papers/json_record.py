@@ -17,7 +17,6 @@ from bathyscope.core.own_files import require_own
 from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
-from bathyscope.pages.papers.models import NamedModel
 from bathyscope.pages.papers.reproduce import Reproduced
 from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.predictions import TABLE_MARGIN, numbers, prediction
@@ -26,7 +25,8 @@ from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 VERSION: Final = 1
 _LIBRARIES: Final = ("bathyscope", "torch", "transformers")
 _SETTINGS: Final = ("dtype", "attention", "device", "prompts", "preset", "gguf", "packing")
-_NUMBER_KEYS: Final = {"model", "source", "work", "quantity", "value", "ci_low", "ci_high"}
+_NUMBERS: Final = frozenset({"value", "ci_low", "ci_high"})
+_NUMBER_KEYS: Final = frozenset({"model", "source", "work", "quantity"}) | _NUMBERS
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,10 @@ def record(reproduced: Reproduced) -> dict[str, Any]:
         for pair in pairs:
             if pair.blocks is not None:
                 sources = [
-                    named.published or named.source for named in _list_models(reproduced) if named.name == pair.model
+                    named.published or named.source
+                    for outcome in reproduced.outcomes
+                    for named in outcome.cell.models
+                    if named.name == pair.model
                 ]
                 place = {"model": pair.model, "source": sources[0] if sources else pair.model, "work": pair.data}
                 ends = {"ci_low": pair.ci_low, "ci_high": pair.ci_high}
@@ -136,11 +139,20 @@ def read_record(file: Path) -> dict[str, Any]:
             "Write it again with reproduce --record."
         )
     rows = content.get("numbers")
-    whole = isinstance(rows, list) and all(isinstance(row, dict) and set(row) >= _NUMBER_KEYS for row in rows)
+    whole = isinstance(rows, list) and all(isinstance(row, dict) and _is_number_row(row) for row in rows)
     target = content.get("target")
     if not isinstance(target, str) or target not in REPRODUCTIONS or not whole:
         raise StoreError(f"{file} is a damaged record: its target or its numbers cannot be read. Write it again.")
     return content
+
+
+def _is_number_row(row: Mapping[str, Any]) -> bool:
+    """Whether an entry has all that a number of a record has, each of its kind."""
+    if not set(row) >= _NUMBER_KEYS:
+        return False
+    are_texts = all(isinstance(row[name], str) for name in _NUMBER_KEYS - _NUMBERS)
+    numbers = [row[name] for name in _NUMBERS]
+    return are_texts and all(number is None or type(number) in (int, float) for number in numbers)
 
 
 def score(file: Path) -> list[Score]:
@@ -184,10 +196,6 @@ def _score_row(paper: str, row: Mapping[str, Any]) -> Score:
 def score_rows(scores: list[Score]) -> list[dict[str, Any]]:
     """Return rows for tables, CSV and JSON."""
     return [asdict(entry) for entry in scores]
-
-
-def _list_models(reproduced: Reproduced) -> list[NamedModel]:
-    return [named for outcome in reproduced.outcomes for named in outcome.cell.models]
 
 
 def _keep_finite(value: float) -> float | None:

@@ -105,7 +105,7 @@ def flatten(rows: Rows) -> Rows:
 
 
 def summarise_pairs(pairs: Sequence[TableEntry]) -> str:
-    """Return how many of the published numbers were measured, agree, and lie in the measured intervals."""
+    """Return how many of the published numbers were measured, agree, and are in the measured intervals."""
     compared = [pair for pair in pairs if pair.agrees is not None]
     if not compared:
         return "No measured number has a published counterpart."

@@ -49,7 +49,7 @@ class TableEntry:
 
     @property
     def in_interval(self) -> bool | None:
-        """Whether the published number lies in the measured interval; None where one is missing."""
+        """Whether the published number is in the measured interval; None where one is missing."""
         if self.ci_low is None or self.ci_high is None or self.published is None:
             return None
         return self.ci_low <= self.published <= self.ci_high

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from bathyscope.core.text import shown, without_places
+from bathyscope.core.text import legible, without_places
 from bathyscope.errors import PromptError
 from bathyscope.prompts.reading import reading_flags
 from bathyscope.prompts.spec import parse as parse_source
@@ -40,7 +40,7 @@ def quote_result(folder: Path | None, word: str = "PLAN") -> str:
 
     Args:
         folder: None = it was not stored.
-        word: stands for a folder that lies elsewhere, whose path would tell of this machine alone.
+        word: stands for a folder that is elsewhere, whose path would tell of this machine alone.
     """
     if folder is None:
         return word
@@ -53,7 +53,7 @@ def quote_result(folder: Path | None, word: str = "PLAN") -> str:
 def mark_up_command(command: str) -> Markup:
     """Return a command as HTML in which lines end between words: browsers would break ``--out`` behind its hyphens."""
     words = (
-        Markup('<span class="flag">{}</span>').format(shown(word)) if "-" in word else Markup.escape(shown(word))
+        Markup('<span class="flag">{}</span>').format(legible(word)) if "-" in word else Markup.escape(legible(word))
         for word in command.split(" ")
     )
     return Markup(" ").join(words)

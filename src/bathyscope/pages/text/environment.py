@@ -4,7 +4,7 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bathyscope.core.text import shown
+from bathyscope.core.text import legible
 from bathyscope.pages.text.commands import mark_up_command
 
 
@@ -18,7 +18,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         # Autoescape keeps control characters and marks of direction. Markup is left alone: its type is not str itself.
-        finalize=lambda value: shown(value) if type(value) is str else value,
+        finalize=lambda value: legible(value) if type(value) is str else value,
     )
     templates.filters["command"] = mark_up_command
     return templates

@@ -92,7 +92,7 @@ class DataSet:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What may stand after ``?``."""
+        """What may be after ``?``."""
         levels = () if self.level is None else (self.level, "per_level")
         split = () if self.hub is None else ("split",)
         return (*levels, *split, *(() if self.limit is None else ("max_tokens",)))

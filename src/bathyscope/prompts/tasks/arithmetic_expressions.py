@@ -85,7 +85,7 @@ Node: TypeAlias = "int | Operation"
 
 
 def grow(rng: random.Random, value: Fraction, operations: int, signs: str, entropy: float) -> Node:
-    """An expression of so many operations whose value is ``value`` and whose operands are whole numbers.
+    """An expression of this many operations whose value is ``value`` and whose operands are whole numbers.
 
     From the outside inwards: of every operation one operand is drawn and the other follows from the value.
 

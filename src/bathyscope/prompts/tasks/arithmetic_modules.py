@@ -152,7 +152,7 @@ def _of_two(rng: random.Random, wordings: tuple[str, ...], p: str, q: str, sign:
     """A question about two written numbers, which have at most ``most`` digits together in training."""
     digits = count_digits(p), count_digits(q)
     question = rng.choice(wordings).format(p=p, q=q)
-    # a + b and b + a are one problem, which stands on one side of the split.
+    # a + b and b + a are one problem, which is on one side of the split.
     first, second = sorted((p, q)) if sign in _COMMUTING else (p, q)
     return Asked(question, answer, f"{first} {sign} {second}", 1, 2, max(digits), sum(digits) > most)
 

@@ -18,7 +18,7 @@ from bathyscope.prompts.tasks.problem import SPLITS, Problem, Split
 Level = TypeVar("Level", int, str)
 
 HELD_OUT = 8
-"""One in so many problems is kept from training."""
+"""One in this many problems is kept from training."""
 ATTEMPTS = 20_000
 """Draws before a split is given up as empty."""
 
@@ -59,7 +59,7 @@ class Task(ABC, Generic[Level]):
     def problem(self, index: int, seed: int, split: Split) -> Problem:
         """Problem ``index`` of a split, the same whichever others are asked for.
 
-        No problem stands in two splits, whatever the seeds. Levels (numbers of hops, modules …) take turns, and a
+        No problem is in two splits, whatever the seeds. Levels (numbers of hops, modules …) take turns, and a
         level's problems are the same whichever other levels are chosen.
 
         Raises:

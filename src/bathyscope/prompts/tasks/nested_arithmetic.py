@@ -161,7 +161,7 @@ class NestedArithmetic(Task[int]):
 
 
 def shallowest(leaves: int) -> int:
-    """The depth of a balanced tree of so many leaves: log₂, rounded up."""
+    """The depth of a balanced tree of this many leaves: log₂, rounded up."""
     return (leaves - 1).bit_length()
 
 

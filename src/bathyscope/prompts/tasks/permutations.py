@@ -1,7 +1,7 @@
 """Permutation composition: the word problem of S5, the smallest symmetric group that is not solvable.
 
 ``compose 21345 12345 23451 … :`` asks for the permutation that applies the factors from left to right. A word such as
-``23451`` sends 1 to 2, 2 to 3 … and 5 to 1. k factors are not the identity; they stand at random among identities.
+``23451`` sends 1 to 2, 2 to 3 … and 5 to 1. k factors are not the identity; they are at random among identities.
 """
 
 import random

@@ -40,6 +40,19 @@ class Question:
     most: int
 
 
+@dataclass(frozen=True)
+class WrittenAnswer:
+    """What was written to a question.
+
+    Args:
+        text: without the stop that ended it.
+        is_cut_off: the model had not ended when it had written as many tokens as it may.
+    """
+
+    text: str
+    is_cut_off: bool
+
+
 def _obstacle_to_text(hf: PreTrainedModel) -> str:
     """Say what the model's ``generate`` writes where that is no text, or none in batches; empty elsewhere."""
     if hasattr(hf, "build_delay_pattern_mask"):
@@ -74,7 +87,7 @@ class Writer:
         ends = [*(model_ends if isinstance(model_ends, list | tuple) else [model_ends]), tokenizer.eos_token_id]
         self._ends = sorted({int(end) for end in ends if end is not None})
 
-    def write(self, questions: Sequence[Question]) -> list[str]:
+    def write(self, questions: Sequence[Question]) -> list[WrittenAnswer]:
         """Return the answers, in the order of the questions.
 
         Raises:
@@ -82,7 +95,7 @@ class Writer:
         """
         # under one schedule the answer is another than under the next
         self._cached = writes_on_a_cache(self._hf)
-        texts = [""] * len(questions)
+        written = [WrittenAnswer("", is_cut_off=False)] * len(questions)
         for kind in dict.fromkeys((question.until, question.most) for question in questions):
             places = [place for place, question in enumerate(questions) if (question.until, question.most) == kind]
             # Like lengths share a batch. The longest come first: one that does not fit into memory fails at once.
@@ -92,11 +105,13 @@ class Writer:
             for first, last in _split_batches([len(ids) for ids in prompts], self._batch_size, equal):
                 answers = self._write_batch(prompts[first:last], *kind)
                 for place, answer in zip(places[first:last], answers):
-                    texts[place] = answer
+                    written[place] = answer
                 self._advance(last - first)
-        return texts
+        return written
 
-    def _write_batch(self, prompts: Sequence[tuple[int, ...]], until: tuple[str, ...], most: int) -> list[str]:
+    def _write_batch(
+        self, prompts: Sequence[tuple[int, ...]], until: tuple[str, ...], most: int
+    ) -> list[WrittenAnswer]:
         ends = _Ends(self._tokenizer, until, self._ends, max(map(len, prompts)), len(prompts))
         criteria = StoppingCriteriaList([ends])
         ids_BT = self._generate(
@@ -105,7 +120,10 @@ class Writer:
         written = [
             row[ends.prompt_tokens : ends.prompt_tokens + length] for row, length in zip(ids_BT.tolist(), ends.lengths)
         ]
-        return [self._decode_answer(ids, until) for ids in written]
+        return [
+            WrittenAnswer(self._decode_answer(ids, until), is_cut_off=not has_ended)
+            for ids, has_ended in zip(written, ends.have_ended)
+        ]
 
     def _decode_answer(self, ids: Sequence[int], until: tuple[str, ...]) -> str:
         # The token that ended a row is no part of its text.
@@ -189,6 +207,11 @@ class _Ends(StoppingCriteria):
                 self.lengths[row] = written.shape[1]
                 self._done[row] = ids[-1] in self._ends or self._has_stop(ids)
         return torch.tensor(self._done, device=input_ids.device)
+
+    @property
+    def have_ended(self) -> tuple[bool, ...]:
+        """Which rows have ended by themselves, by a token or a stop; the others by the limit."""
+        return tuple(self._done)
 
     def _has_stop(self, ids: Sequence[int]) -> bool:
         text = self._tokenizer.decode(ids, skip_special_tokens=False) if self._until else ""

@@ -22,7 +22,7 @@ from bathyscope.options import items_of
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
-from bathyscope.surgery.benchmarks.result import Evaluation, assemble
+from bathyscope.surgery.benchmarks.result import Evaluation, assemble, warn_of_cut_answers
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
 from bathyscope.surgery.options import Arguments, EvaluateOptions
@@ -46,6 +46,7 @@ def evaluate(
     limit: int | None = None,
     batch_size: int = 8,
     arguments: Arguments = "block",
+    chat: bool = False,
     out: str | Path | None = None,
     progress: bool = False,
     allow_code: bool = False,
@@ -92,7 +93,7 @@ def evaluate(
         for plan_of_model in plans:
             require_same_model(plan_of_model, model)
         requested = variants(schedules, model.n_blocks)
-        benchmarks = require_answerable(model, tasks, data, limit, batch_size, allow_code)
+        benchmarks = require_answerable(model, tasks, data, limit, batch_size, allow_code, chat=chat)
         # Imported late: the harness takes seconds to import, and the refusals above need none of it.
         from bathyscope.surgery.benchmarks import harness
 
@@ -105,6 +106,8 @@ def evaluate(
             "arguments": arguments,
             "limit": limit,
             "harness": harness.VERSION,
+            # absent in folders of earlier versions
+            **({"chat": 1} if chat else {}),
         }
         total = len(plan) * sum(count for count, _ in requests.values())
         folder = nullcontext() if place is None else Shelf(place, settings)
@@ -112,7 +115,8 @@ def evaluate(
             for benchmark in benchmarks:
                 if shelf is not None:
                     shelf.begin(benchmark.name, requests[benchmark.name][1], benchmark.source)
-            work = _Work(model, benchmarks, arguments, limit, {n: c for n, (c, _) in requests.items()}, bar, shelf)
+            counts = {name: count for name, (count, _) in requests.items()}
+            work = _Work(model, benchmarks, arguments, limit, chat, counts, bar, shelf)
             scores = work.run(plan, batch_size)
             if shelf is not None:
                 # Written last, so that an interruption never leaves a table that lacks results which are stored.
@@ -120,7 +124,9 @@ def evaluate(
                 everything = open_evaluation(shelf.path)
                 shelf.put(TABLE, csv_text(everything.to_dataframe()).encode())
                 shelf.put(ARRAYS, encode_results({"evaluation": everything.data}))
-        return assemble(plan, scores, settings)
+        evaluation = assemble(plan, scores, settings)
+        warn_of_cut_answers(evaluation)
+        return evaluation
 
 
 def _no_tokenizer(name: str) -> str:
@@ -140,6 +146,8 @@ def require_answerable(
     limit: int | None,
     batch_size: int,
     allow_code: bool = False,
+    *,
+    chat: bool = False,
 ) -> tuple[Benchmark, ...]:
     """Load the tasks, and refuse without a forward what ``evaluate`` refuses of them."""
     for name, value in (("limit", limit), ("batch_size", batch_size)):
@@ -154,10 +162,15 @@ def require_answerable(
             "The tokenizer has neither a beginning-of-text nor an end-of-text token, one of which the harness puts "
             "before an empty context; set tokenizer.bos_token."
         )
+    if chat and not getattr(model.tokenizer, "chat_template", None):
+        raise PromptError(
+            f"The tokenizer of {model.name} has no chat template, and chat=True puts questions in it. Leave chat out "
+            "(--chat), or give a tokenizer with one: load(..., tokenizer=...)."
+        )
     from bathyscope.surgery.benchmarks import harness
 
     for benchmark in benchmarks:
-        harness.prepare(benchmark, limit, model.max_tokens)
+        harness.prepare(benchmark, limit, model.max_tokens, model.tokenizer, as_chat=chat)
         # prune has asked before, and gives what it was told of
         if benchmark not in listed:
             harness.warn_of_repeats(benchmark)
@@ -198,6 +211,7 @@ class _Work:
     benchmarks: Sequence[Benchmark]
     arguments: Arguments
     limit: int | None
+    chat: bool
     requests: Mapping[str, int]
     bar: ProgressBar
     shelf: Shelf | None
@@ -235,14 +249,14 @@ class _Work:
         from bathyscope.surgery.benchmarks.harness import score
 
         scores: dict[str, Score] = {}
-        # nothing of this program stands between the normal model and the harness
+        # nothing of this program is between the normal model and the harness
         is_normal = variant.name == NORMAL
         with nullcontext() if is_normal else scheduled(self.model, variant.schedule, self.arguments):
             for benchmark in missing:
                 scores[benchmark.name] = {
                     "schedule": variant.name,
                     "task": benchmark.name,
-                    **score(lm, benchmark, self.limit),
+                    **score(lm, benchmark, self.limit, as_chat=self.chat),
                 }
                 _require_finite(scores[benchmark.name])
                 if self.shelf is not None:
@@ -273,6 +287,6 @@ def _require_finite(score: Score) -> None:
 def _sort_key(name: str) -> tuple[str, int, str]:
     """Return a key that sorts ``drop:10`` after ``drop:9``, and the normal model first."""
     kind, _, rest = name.partition(":")
-    # Numbers are compared as numbers, or drop:10 would stand before drop:2.
+    # Numbers are compared as numbers, or drop:10 would be before drop:2.
     number = rest.partition("+")[0].partition(",")[0]
     return ("" if name == NORMAL else kind, int(number) if number.isdecimal() else -1, name)

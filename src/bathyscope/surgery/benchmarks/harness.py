@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import lm_eval
@@ -21,13 +22,19 @@ from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.model import Model
 from bathyscope.surgery.benchmarks.answers import Question, Writer
 from bathyscope.surgery.benchmarks.benchmarks import WRITTEN, Benchmark, describe_error, quietly
-from bathyscope.surgery.benchmarks.result import per_document
+from bathyscope.surgery.benchmarks.result import CUT_OFF, per_document
 
 VERSION = str(lm_eval.__version__)
 LOGLIKELIHOOD = "loglikelihood"
 _PERPLEXITY = "perplexity"
 # What a task's configuration says of how answers are scored.
 _SCORING = ("output_type", "metric_list", "filter_list", "process_results", "repeats")
+_LIMITS = frozenset({"max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"})
+"""Names by which the harness takes the most tokens of an answer."""
+_USUAL_LIMIT = 256
+"""The harness's own where a task has none; answers may always be so long."""
+_ROOM_FOR_OTHERS = 2
+"""Times that an answer may be as long as the longest of the task's own."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # What may be asked of an answer that is written; the last three change nothing where nothing is drawn.
 _GREEDY = ("until", "max_gen_toks", "do_sample", "temperature", "top_p", "top_k")
@@ -54,6 +61,8 @@ class LoadedLM(HFLM):
                 softmax_dtype="float32" if narrow else None,
             )
         self._advance, self._window, self._writing = advance, model.max_tokens, writing
+        self.cut_off: dict[int, bool] = {}
+        """Of the answers written last, by document: whether the limit of tokens ended one."""
 
     def loglikelihood(self, requests: Any, disable_tqdm: bool = True) -> Any:
         """Score as the harness does, without its progress bar."""
@@ -75,7 +84,11 @@ class LoadedLM(HFLM):
             questions.append(Question(tuple(ids[-room:]), until, settings["max_gen_toks"]))
         if cut:
             warn(f"{cut} of {len(questions)} contexts have lost their beginning, to leave room for answers.")
-        return Writer(self.model, self.tokenizer, self._writing, self._advance).write(questions)
+        answers = Writer(self.model, self.tokenizer, self._writing, self._advance).write(questions)
+        self.cut_off = {}
+        for request, answer in zip(requests, answers):
+            self.cut_off[request.doc_id] = answer.is_cut_off or self.cut_off.get(request.doc_id, False)
+        return [answer.text for answer in answers]
 
     def _model_call(self, inps: Tensor, attn_mask: Any = None, labels: Any = None) -> Tensor:
         with torch.no_grad():
@@ -85,25 +98,75 @@ class LoadedLM(HFLM):
         return logits
 
 
-def prepare(benchmark: Benchmark, limit: int | None, window: int | None) -> None:
+def prepare(
+    benchmark: Benchmark, limit: int | None, window: int | None, tokenizer: Any, *, as_chat: bool = False
+) -> None:
     """Build the requests, for a model with room for ``window`` tokens.
+
+    Where a task says nothing of how long its answers may be, they may be twice as long as the longest of its own.
+
+    Args:
+        as_chat: put questions in the tokenizer's chat template, as the harness does.
 
     Raises:
         OptionError: answers are to be written in a way that cannot be.
-        PromptError: a document that does not suit the task.
+        PromptError: a document that does not suit the task, or the template.
     """
+    task = benchmark.task
+    _build(benchmark, limit, tokenizer, as_chat)
+    if task.OUTPUT_TYPE == WRITTEN:
+        most = _limit_of(task, window, tokenizer)
+        if most is not None:
+            # in the task's configuration, from which the harness makes its requests again
+            task.set_config("generation_kwargs", {**(task.config.generation_kwargs or {}), "max_gen_toks": most})
+            _build(benchmark, limit, tokenizer, as_chat)
+        # Thousands of requests share a few settings, and each is checked once.
+        for options in {repr(instance.args[1]): instance.args[1] for instance in task.instances}.values():
+            _require_greedy(benchmark.name, options, window)
+
+
+def _build(benchmark: Benchmark, limit: int | None, tokenizer: Any, as_chat: bool) -> None:
     with quietly():
         try:
-            benchmark.task.build_all_requests(limit=limit)
+            benchmark.task.build_all_requests(
+                limit=limit,
+                apply_chat_template=as_chat,
+                chat_template=partial(_in_template, tokenizer) if as_chat else None,
+            )
         except Exception as error:  # templates fail in many ways on documents that lack something
             raise PromptError(
                 f"A document of {benchmark.name} ({benchmark.source or 'hub'}) does not suit the task "
                 f"({describe_error(error)})."
             ) from error
-    if benchmark.task.OUTPUT_TYPE == WRITTEN:
-        # Thousands of requests share a few settings, and each is checked once.
-        for options in {repr(instance.args[1]): instance.args[1] for instance in benchmark.task.instances}.values():
-            _require_greedy(benchmark.name, options, window)
+
+
+def _in_template(tokenizer: Any, messages: Any, add_generation_prompt: bool = True) -> str:
+    """Return a conversation in the tokenizer's template, as the harness's model has it."""
+    return str(
+        tokenizer.apply_chat_template(
+            messages,
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=not add_generation_prompt,
+        )
+    )
+
+
+def _limit_of(task: Any, window: int | None, tokenizer: Any) -> int | None:
+    """Return the limit of tokens that follows from a task's own answers; None where it has one.
+
+    The harness would take 256 for all, which cuts off worked answers of long tasks and says nothing of it.
+    """
+    if all(_LIMITS & instance.args[1].keys() for instance in task.instances):
+        return None
+    answers = [task.doc_to_target(instance.doc) for instance in task.instances]
+    texts = {str(text) for answer in answers for text in (answer if isinstance(answer, list | tuple) else [answer])}
+    longest = max(len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts)
+    most = max(_USUAL_LIMIT, _ROOM_FOR_OTHERS * longest)
+    if window is not None:
+        question = max(len(tokenizer(str(instance.args[0])).input_ids) for instance in task.instances)
+        most = min(most, max(window - question, window // 2))
+    return most
 
 
 def prepared(benchmark: Benchmark, tokenizer: Any) -> tuple[int, dict[str, str]]:
@@ -166,17 +229,22 @@ def _require_greedy(name: str, options: Mapping[str, Any], window: int | None) -
         )
 
 
-def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, Any]:
+def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None, *, as_chat: bool = False) -> dict[str, Any]:
     """Return what the harness measures, as plain JSON values.
 
     Returns:
         ``metrics``: name → value and standard error (None where none is known); ``documents``: for each its number,
         its own values of the metrics, the log-likelihood (nats) of every answer, and which answer is right; or the
-        answer that was written. Where that is read in several ways, a metric's name has the reading after a comma.
+        answer that was written, and whether the limit of tokens ended it (``cut_off``). Where an answer is read in
+        several ways, a metric's name has the reading after a comma.
     """
     with quietly():
         measured = run_harness(
-            lm=lm, task_dict={"tasks": {benchmark.name: benchmark.task}}, limit=limit, bootstrap_iters=0
+            lm=lm,
+            task_dict={"tasks": {benchmark.name: benchmark.task}},
+            limit=limit,
+            bootstrap_iters=0,
+            apply_chat_template=as_chat,
         )
     (samples,) = measured["samples"].values()
     (results,) = measured["results"].values()
@@ -188,7 +256,9 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
         for f in readings
         for metric in samples[0]["metrics"]
     }
-    documents = [_read_document(benchmark.task, sample) for sample in samples if sample["filter"] == readings[0]]
+    documents = [
+        _read_document(benchmark.task, sample, lm.cut_off) for sample in samples if sample["filter"] == readings[0]
+    ]
     # The harness has a sample for each document and reading; here each document is one row.
     for reading in readings:
         for document, sample in zip(documents, [sample for sample in samples if sample["filter"] == reading]):
@@ -206,10 +276,11 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
     return {"metrics": metrics, "documents": documents}
 
 
-def _read_document(task: Any, sample: Mapping[str, Any]) -> dict[str, Any]:
+def _read_document(task: Any, sample: Mapping[str, Any], cut_off: Mapping[int, bool]) -> dict[str, Any]:
     number = {"document": int(sample["doc_id"])}
     if task.OUTPUT_TYPE == WRITTEN:
-        return {**number, "answer": str(sample["resps"][0][0]), "loglikelihoods": [], "right": None}
+        answer = {"answer": str(sample["resps"][0][0]), CUT_OFF: cut_off[sample["doc_id"]]}
+        return {**number, **answer, "loglikelihoods": [], "right": None}
     loglikelihoods = [float(answers[0][0]) for answers in sample["resps"]]
     return {**number, "loglikelihoods": loglikelihoods, "right": _right_answer(task, sample, len(loglikelihoods))}
 

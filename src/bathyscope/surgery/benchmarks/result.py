@@ -13,6 +13,7 @@ import xarray as xr
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.result import TabledResult
 from bathyscope.core.tables import TextTable
+from bathyscope.errors import warn
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.statistics.bootstrap import Interval, mean_interval
 from bathyscope.statistics.sampling import Sampling
@@ -32,7 +33,12 @@ _TABLE: Table = {
     "difference_stderr": _of_metric("standard error of the difference over documents"),
     "correct": _of_document("document answered rightly (0 or 1)"),
     "loglikelihood": _of_document("log-likelihood of the right answer", "nats", "Σ log p(token | before)"),
+    "cut_off": Label("schedule task", "share of written answers that the limit of tokens ended", source="own"),
 }
+CUT_OFF = "cut_off"
+_CUT_OFF_TITLE = "cut off"
+_MOST_CUT_OFF = 0.05
+"""Share of answers that may be cut off before a score says more of the limit than of the model."""
 _LEGEND = (
     "Value ± standard error over documents; in brackets the difference from the normal model on the same documents, ± "
     "its standard error (none where documents agree). loglikelihood: of the right answer, in nats."
@@ -68,11 +74,14 @@ class Evaluation(TabledResult):
         """What was asked, in a sentence."""
         tasks, schedules = (self.data[name].values.tolist() for name in ("task", "schedule"))
         others = [name for name in schedules if name != NORMAL]
+        cut_off = _tell_cut_answers(self.data)
+        ending = f" {cut_off[0]}" if cut_off else ""
         summary = f"{len(tasks)} task{'s' * (len(tasks) != 1)} ({', '.join(tasks)})"
         if not others:
-            return f"{summary} of the normal model."
+            return f"{summary} of the normal model.{ending}"
         listed = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
-        return f"{summary} of the normal model and under {len(others)} schedule{'s' * (len(others) != 1)} ({listed})."
+        schedules_text = f"{len(others)} schedule{'s' * (len(others) != 1)} ({listed})"
+        return f"{summary} of the normal model and under {schedules_text}.{ending}"
 
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record: the head that all acting commands share, and the results."""
@@ -83,7 +92,7 @@ class Evaluation(TabledResult):
             conclusion=self.text,
             model=model_of(attrs),
             schedule=others[0] if len(others) == 1 else None,
-            settings={name: attrs[name] for name in ("arguments", "limit", "harness") if name in attrs},
+            settings={name: attrs[name] for name in ("arguments", "limit", "harness", "chat") if name in attrs},
         )
         return record_of(act, results=self.to_dataframe())
 
@@ -95,7 +104,7 @@ class Evaluation(TabledResult):
         return ordered[ordered["value"].notna()].reset_index(drop=True)
 
     def tables(self) -> list[TextTable]:
-        """Return a table for every task: a row for each schedule, a column for each metric."""
+        """Return a table for every task: a row for each schedule, a column for each metric, and for cut answers."""
         frame = self.to_dataframe()
         tasks = list(dict.fromkeys(frame["task"]))
         return [_task_table(frame[frame["task"] == task], task, [_LEGEND] * (task == tasks[-1])) for task in tasks]
@@ -111,7 +120,16 @@ def _task_table(frame: pd.DataFrame, task: str, caption: Sequence[str]) -> TextT
         ]
         for schedule in dict.fromkeys(frame["schedule"])
     ]
-    return TextTable(["Schedule", *metrics], rows, task, caption)
+    cut_off = frame.drop_duplicates("schedule")[CUT_OFF].tolist() if CUT_OFF in frame else []
+    if not any(share == share for share in cut_off):
+        return TextTable(["Schedule", *metrics], rows, task, caption)
+    return TextTable(
+        ["Schedule", *metrics, _CUT_OFF_TITLE],
+        [[*row, None if math.isnan(share) else share] for row, share in zip(rows, cut_off)],
+        task,
+        [f"{_CUT_OFF_TITLE}: share of answers that the limit of tokens ended.", *caption],
+        forms={_CUT_OFF_TITLE: ".1%"},
+    )
 
 
 def _write_value(row: Any, is_normal: bool) -> str | None:
@@ -145,6 +163,10 @@ def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Map
         if schedule not in rows:
             continue
         place = (rows[schedule], tasks.index(task))
+        # results of earlier versions, and of tasks whose answers are given, say nothing of it
+        ends = [document[CUT_OFF] for document in score["documents"] if CUT_OFF in document]
+        if ends:
+            table[CUT_OFF][place] = np.mean(ends)
         normal = by_place.get((NORMAL, task))
         for name, result in score["metrics"].items():
             entry = (*place, metrics.index(name))
@@ -166,6 +188,31 @@ def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Map
     }
     attrs = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
     return Evaluation(labelled(_TABLE, table, coords).assign_attrs(attrs), tuple(scores))
+
+
+def warn_of_cut_answers(evaluation: Evaluation) -> None:
+    """Warn of tasks of which more answers were cut off than a score is good for."""
+    for sentence in _tell_cut_answers(evaluation.data):
+        warn(sentence)
+
+
+def _tell_cut_answers(data: xr.Dataset) -> list[str]:
+    """Return a sentence for each task with many cut answers; the worst schedule stands for the others."""
+    sentences = []
+    for task in data["task"].values.tolist():
+        shares = data[CUT_OFF].sel(task=task).values
+        many = np.flatnonzero(np.nan_to_num(shares) > _MOST_CUT_OFF)
+        if not many.size:
+            continue
+        worst = many[np.argmax(shares[many])]
+        schedule = str(data["schedule"].values[worst])
+        others = f" and in more than {_MOST_CUT_OFF:.0%} under {many.size - 1} more" if many.size > 1 else ""
+        sentences.append(
+            f"{task}: the limit of tokens ended {shares[worst]:.0%} of answers "
+            f"{'of the normal model' if schedule == NORMAL else f'under {schedule}'}{others}, and scores read what "
+            "there was; set a larger max_gen_toks in the task's generation_kwargs."
+        )
+    return sentences
 
 
 def _correct_metric(score: Score) -> str:

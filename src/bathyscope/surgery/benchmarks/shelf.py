@@ -32,7 +32,7 @@ class Shelf(Pieces):
         self._tasks: dict[str, dict[str, Any]] = {}
         super().__init__(path, EVALUATION, settings)
 
-    def told(self, tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    def read_tree(self, tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         current = _upgrade_manifest(self.path, tree)
         self._tasks = current["record"]["tasks"]
         return current["identity"], current["record"]["files"]

@@ -64,7 +64,7 @@ def names_in(folder: Path) -> TaskNames:
 
 def _list_yaml_files(folder: str) -> list[str]:
     paths: list[str] = []
-    # not Path.rglob, which takes a second for so many files
+    # not Path.rglob, which takes a second for this many files
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _IGNORED]
         paths += [os.path.join(place, name) for name in names if name.endswith(".yaml")]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bathyscope.errors import ModelError, OptionError, warn
-from bathyscope.model.anatomy.checks import Checks
+from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.options import items_of
 from bathyscope.schedule import Schedule, Scheduling
 

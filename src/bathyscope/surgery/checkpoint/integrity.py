@@ -1,4 +1,4 @@
-"""Is a checkpoint whole and sound before it is copied? Shapes, numbers, and what lies next to the weights."""
+"""Is a checkpoint whole and sound before it is copied? Shapes, numbers, and what is next to the weights."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from bathyscope.core.foreign import read_regular
 from bathyscope.errors import ModelError, StoreError
 from bathyscope.model.completeness import is_scattered, scattered
 from bathyscope.model.weights import WeightReading
-from bathyscope.surgery.checkpoint.source import Source, beside
+from bathyscope.surgery.checkpoint.source import Source, list_companions
 from bathyscope.surgery.checkpoint.weight_files import TensorInFile, stored_in
 
 _FLOATS: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -31,7 +31,7 @@ def require_sound(source: Source) -> None:
             f"{source.name} has weights that are NaN or Inf: {bad}. A copy would be as broken; restore the checkpoint, "
             "or train on from an earlier one."
         )
-    for file in beside(source):
+    for file in list_companions(source):
         fault = _find_fault(file)
         if fault:
             raise ModelError(
@@ -65,7 +65,7 @@ def require_apart(copied: Path | None, folder: Path) -> None:
         folder: to be written.
 
     Raises:
-        StoreError: the folder is the source's, or lies in it.
+        StoreError: the folder is the source's, or is in it.
     """
     if copied is None:
         return

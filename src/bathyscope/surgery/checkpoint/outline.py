@@ -90,7 +90,7 @@ def fill(model: PreTrainedModel, tensors: Callable[[str, Tensor], Tensor]) -> No
                         tensors_by_name[key] = torch.zeros_like(value, device="cpu")
                     continue
                 # What is stored is filled wherever it lies: XLNet makes its attention of torch.FloatTensor, which knows
-                # no device around it, and would keep what happened to stand in memory.
+                # no device around it, and would keep what happened to be in memory.
                 # Tied tensors are one on the meta device, and have to stay one.
                 if id(value) not in filled:
                     tensor = tensors(path, value)

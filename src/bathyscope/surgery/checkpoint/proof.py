@@ -146,7 +146,7 @@ def _require_same_parts(anatomy: Anatomy, target: PreTrainedModel, schedule: Sch
 
 
 def _describe_difference(block: nn.Module, slot: nn.Module) -> str:
-    """Return how the block built at a place differs from the one that should stand there; empty if it does not."""
+    """Return how the block built at a place differs from the one that should be there; empty if it does not."""
     theirs, slot_shapes = _shapes_of(block), _shapes_of(slot)
     if theirs != slot_shapes:
         name = min(theirs.items() ^ slot_shapes.items())[0]

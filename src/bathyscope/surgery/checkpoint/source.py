@@ -1,11 +1,11 @@
-"""What is exported: a checkpoint's files, or a model in memory; and what lies next to its weights."""
+"""What is exported: a checkpoint's files, or a model in memory; and what is next to its weights."""
 
 import copy
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from huggingface_hub import snapshot_download
@@ -35,6 +35,7 @@ _BESIDE = (
     *("chat_template.*", "generation_config.json", "*processor_config.json", "LICENSE*", "NOTICE*"),
 )
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.*", "*.tiktoken", "spiece.model", "*.bpe.model")
+Kind = TypeVar("Kind")
 _KINDS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
@@ -72,17 +73,15 @@ class Source:
 
     @property
     def dtype(self) -> torch.dtype:
-        """What weights are loaded as: in memory theirs; of files what the configuration says, else what most are."""
+        """What weights are loaded as: what most are in memory; of files what the configuration says, or most are."""
+        # By bytes and not by tensors: many small norms are often stored wider than the matrices.
         if self.hf is not None:
-            return next(p.dtype for p in self.hf.parameters() if p.is_floating_point())
+            weights = [weight for weight in self.hf.parameters() if weight.is_floating_point()]
+            return _most((weight.dtype, weight.numel() * weight.element_size()) for weight in weights)
         if isinstance(self.config.dtype, torch.dtype):
             return self.config.dtype
-        # By bytes and not by tensors: many small norms are often stored wider than the matrices.
-        sizes: dict[str, int] = {}
-        for file in self.files:
-            for tensor in stored_in(file).values():
-                sizes[tensor.kind] = sizes.get(tensor.kind, 0) + tensor.end - tensor.start
-        return _KINDS.get(max(sizes, key=lambda kind: sizes[kind]), torch.float32)
+        stored = [tensor for file in self.files for tensor in stored_in(file).values()]
+        return _KINDS.get(_most((tensor.kind, tensor.end - tensor.start) for tensor in stored), torch.float32)
 
     @property
     def has_tokenizer(self) -> bool:
@@ -183,6 +182,14 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
     return source_of(load(model, revision=revision)) if is_gguf(model) else _source_of_name(str(model), revision)
 
 
+def _most(sizes: Iterable[tuple[Kind, int]]) -> Kind:
+    """Return the kind of which there are the most bytes, the first of equal ones."""
+    total: dict[Kind, int] = {}
+    for kind, size in sizes:
+        total[kind] = total.get(kind, 0) + size
+    return max(total, key=lambda kind: total[kind])
+
+
 def _weight_files(folder: Path) -> tuple[Path, ...]:
     """List the files of a folder's weights; where it holds both, transformers reads the single file."""
     return tuple(folder / file for file in ([SINGLE] if (folder / SINGLE).is_file() else indexed(folder)))
@@ -209,7 +216,7 @@ def _counted_config(hf: PreTrainedModel) -> PreTrainedConfig:
     return plain_config(hf)
 
 
-def beside(source: Source) -> list[Path]:
+def list_companions(source: Source) -> list[Path]:
     """Return the files next to the weights that a copy takes along: tokenizer, generation settings, licences."""
     if source.folder is None:
         return []
@@ -217,12 +224,12 @@ def beside(source: Source) -> list[Path]:
 
 
 def companions(source: Source, place: Path) -> None:
-    """Copy what lies next to the weights.
+    """Copy what is next to the weights.
 
     Raises:
         OSError: one is no regular file, or a link that leaves the source's folder.
     """
-    for file in beside(source):
+    for file in list_companions(source):
         with open_regular(file, source.folder) as stored, open(create(place / file.name), "wb") as copied:
             shutil.copyfileobj(stored, copied)
     if source.hf is not None and source.hf.can_generate():

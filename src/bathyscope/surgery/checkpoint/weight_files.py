@@ -123,7 +123,7 @@ def _write(file: Path, tensors: Sequence[Written]) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     places: dict[str, int] = {}
     place = 0
-    # Tensors of whole cache lines lie first, so that most begin at one: the library uses them where they lie, and some
+    # Tensors of whole cache lines are first, so that most begin at one: the library uses them where they lie, and some
     # kernels round differently on numbers that are not aligned.
     for tensor in sorted(tensors, key=lambda tensor: tensor.size % _ALIGNMENT != 0):
         offsets = [place, place + tensor.size]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import ChatForm, Progress
@@ -14,6 +14,7 @@ from bathyscope.errors import ModelError, OptionError, PruningError, warn
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import PromptReading
+from bathyscope.model.writing import ends_of
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.folder import folder_path, require_own_folder
@@ -28,20 +29,25 @@ from bathyscope.surgery.choosing.deciding import Request, choose
 from bathyscope.surgery.choosing.removable import BLOCKS, kinds_of, require_size, size_of, units_of, warn_of_unwritable
 from bathyscope.surgery.options import Joint, Part, PruneOptions
 from bathyscope.surgery.plan.arrays import encoded
+from bathyscope.surgery.plan.departure import WritingDeparture
 from bathyscope.surgery.plan.opening import (
+    DEPARTURE,
     PRUNING,
     RESULT,
     SPEED,
     TASKS,
     decoded,
+    with_departure,
     with_speeds,
     with_tasks,
 )
 from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.plan.text import refusal
+from bathyscope.surgery.scheduled.running import scheduled
 from bathyscope.surgery.scheduled.timing import measure_speeds
 from bathyscope.surgery.trial.domains import DomainSources, domains_of, each_source
 from bathyscope.surgery.trial.trial import Trial, read_trial
+from bathyscope.surgery.trial.written import WrittenCalibration, require_plain, written_calibration
 
 _BENCHMARKS: Final = "benchmarks"
 
@@ -85,6 +91,8 @@ def prune(
     Args:
         model: what ``load`` returns or takes.
         calibration: prompts that choose, as for ``survey``; or several domains by name, ``{"code": …, "prose": …}``.
+            ``written:40?tokens=512``: 40 of the test prompts, which the full model continues by up to 512 tokens, as it
+            does the others; costs are over what it writes, and the plan says where the pruned model departs from it.
         test: other prompts, which judge; a prompt that is in both is refused. Of the same domains, by the same names.
         ...: the options of ``PruneOptions``.
         data: Given as a dict from each task to its file.
@@ -105,6 +113,10 @@ def prune(
     """
     with alone(model):
         require_size(drop, max_cost)
+        written = written_calibration(calibration)
+        if written is not None:
+            require_plain([calibration, test], read_tokens)
+            over = "answer"
         domains = domains_of(calibration, test, joint)
         if evaluate:
             require_harness()
@@ -116,8 +128,19 @@ def prune(
             require_writable(folder, holds="a pruning")
             require_own_folder(folder / _BENCHMARKS, "the evaluation of a pruning is a folder of its own")
         reading = PromptReading(beyond_context, add_special_tokens, chat)
-        ready = loaded(model, *each_source(calibration), *each_source(test))
+        ready = loaded(model, *([] if written is not None else each_source(calibration)), *each_source(test))
         units = units_of(ready, kinds)
+        if written is not None and kinds != BLOCKS:
+            raise OptionError(
+                f"calibration={str(written)!r}: where the pruned model departs is known of whole blocks; choose among "
+                "them (parts='block')."
+            )
+        sources = {**_source_texts(calibration=calibration, test=test), **reading.record}
+        if written is not None:
+            whole = reading.read(ready, cast(Source | Prompts, test), seed=seed)
+            calibration, test = written.continued(ready, whole, progress=progress)
+            # what these prompts are is no text that could be read again
+            sources = {"written": str(written), **reading.record}
         trial = read_trial(
             ready,
             test,
@@ -148,13 +171,14 @@ def prune(
         with ended_as_interrupted(), trial.pieces(PRUNING, request.settings) as pieces:
             content = _find_piece(pieces, RESULT)
             if content is None:
-                sources = {**_source_texts(calibration=calibration, test=test), **reading.record}
                 content = choose(trial, request, sources, pieces, progress)
                 _put_piece(pieces, RESULT, content)
             plan = replace(decoded(content, ready if isinstance(model, Model) else model), stored_in=trial.folder)
             if not plan.fits:
                 raise PruningError(refusal(plan.data), plan)
             plan = _add_speeds(plan, trial, pieces, progress)
+            if written is not None:
+                plan = _add_departure(plan, trial, written, pieces, progress)
             return _add_tasks(plan, trial, tasks, limit, batch_size, pieces, progress)
 
 
@@ -202,6 +226,23 @@ def _add_speeds(plan: Plan, trial: Trial, pieces: Pieces | None, progress: bool)
         content = json.dumps(speeds.record()).encode()
         _put_piece(pieces, SPEED, content)
     return with_speeds(plan, content)
+
+
+def _add_departure(
+    plan: Plan, trial: Trial, written: WrittenCalibration, pieces: Pieces | None, progress: bool
+) -> Plan:
+    """Return the plan with where the pruned model departs from what the full one wrote to the test prompts."""
+    content = _find_piece(pieces, DEPARTURE)
+    if content is None:
+        with scheduled(trial.model, plan.schedule):
+            texts = written.writing.texts(
+                trial.model, trial.test, title=f"Writing under {plan.left_out}", progress=progress
+            )
+        full = [prompt.ids[-(prompt.answer_tokens or 0) :] for prompt in trial.test]
+        departure = WritingDeparture.of(written.writing.tokens, ends_of(trial.model), list(zip(full, texts)))
+        content = json.dumps(departure.record()).encode()
+        _put_piece(pieces, DEPARTURE, content)
+    return with_departure(plan, content)
 
 
 def _add_tasks(

@@ -307,7 +307,7 @@ def _read_order(text: str, model: Model) -> Schedule:
 
 
 def _list_windows(n_blocks: int, longest: int | None) -> Windows:
-    """Return every window of at most so many blocks, run twice.
+    """Return every window of at most this many blocks, run twice.
 
     Raises:
         OptionError: no window is so long.

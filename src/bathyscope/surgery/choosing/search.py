@@ -37,7 +37,7 @@ class Surrogate:
     def cost(self, subset: Subset) -> float:
         """Predict the cost of one subset."""
         members = [place for place, unit in enumerate(self.units) if unit in subset]
-        # symmetric, so that each pair stands in the matrix twice
+        # symmetric, so that each pair is in the matrix twice
         return float(self.single[members].sum() + self.interaction[np.ix_(members, members)].sum() / 2)
 
     def cheapest(self, size: int, count: int) -> list[Subset]:
@@ -86,7 +86,7 @@ GREEDY: Final = "greedy"
 SURROGATE: Final = "pair surrogate"
 LAST: Final = "last"
 RANDOM: Final = "random"
-# Beyond so many subsets they are not even listed.
+# Beyond this many subsets they are not even listed.
 _MOST_SUBSETS: Final = 200_000
 # Of exchanging one unit of the cheapest subset.
 _ROUNDS: Final = 4

@@ -6,7 +6,7 @@ prompts choose among them. For other domains the choice from each domain is run 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,10 +20,9 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.strata import Strata, cheapest_again
-from bathyscope.surgery.choosing.search import CHOICE, CHOICE_FROM, Candidates, Search, Subset
+from bathyscope.surgery.choosing.search import CHOICE, CHOICE_FROM, Candidates, Search
 from bathyscope.surgery.plan.stability_text import FEWEST_DISTINCT
 from bathyscope.surgery.trial.domains import Domains
-from bathyscope.wavefront.histories import Unit
 
 JOINT: Final = "all domains"
 """What a transfer table calls the joint choice."""
@@ -61,7 +60,9 @@ def shares_again(
     singles = [subsets[0] if len(subsets) == 1 else None for subsets in candidates.subsets.values()]
     return {
         "chosen_again": np.array([np.nan if s is None else share_by_subset.get(s, np.nan) for s in singles]),
-        "blocks_again": _shares_by_unit(search.units, share_by_subset),
+        "blocks_again": np.array(
+            [sum(share for subset, share in share_by_subset.items() if unit in subset) for unit in search.units]
+        ),
     }
 
 
@@ -127,10 +128,6 @@ def transfer_table(
             excess_interval = mean_interval(excess, together.take(members))
             table[:, row, column] = (costs.mean(), *interval, excess.mean(), *excess_interval)
     return Transfer(domains.names, *table)
-
-
-def _shares_by_unit(units: Sequence[Unit], share_by_subset: Mapping[Subset, float]) -> FloatArray:
-    return np.array([sum(share for subset, share in share_by_subset.items() if unit in subset) for unit in units])
 
 
 def _drawn_as_one(calibration: Prompts, label: str | None) -> IntArray:

@@ -196,7 +196,7 @@ def _require_others(prompts: Prompts, verify: Prompts) -> None:
     """Refuse to verify on prompts that the prediction was made from.
 
     Raises:
-        PromptError: a prompt of the same tokens stands in both.
+        PromptError: a prompt of the same tokens is in both.
     """
     advising = {prompt.ids for prompt in prompts}
     shared = [prompt.id for prompt in verify if prompt.ids in advising]
@@ -227,7 +227,7 @@ def decide(
     level, cluster = sampling.level, sampling.cluster
     tokens = cluster_weights([len(trace.repeated) for trace in traced], cluster)
     resampled_counts = sampling.counts(len(traced))
-    settled, scattered = clock.settled, clock.drawn(sampling.resamples, sampling.seed)
+    settled, scattered = clock.settled, clock.resampled(sampling.resamples, sampling.seed)
     for place, by_draft in enumerate(counted):
         right = cluster_weights([trace.agrees[place].sum() for trace in traced], cluster)
         _put_interval(data, "acceptance", place, *clustered_share(right, tokens, level))

@@ -1,7 +1,7 @@
 """The loop of drafts and checks, counted on which tokens an exit would have got right.
 
 From a settled token the first blocks draft n tokens; one full pass checks them, keeps those before the first wrong
-one, and adds the token that it predicts behind them itself. A right draft stands on the same tokens as the plain
+one, and adds the token that it predicts behind them itself. A right draft follows the same tokens as the plain
 forward, so that what it would be is known from that forward alone. Source: leviathan2023 (greedy case).
 """
 

@@ -201,7 +201,7 @@ class ExitAdvice(TabledResult):
         if float(at["speed_low"]) > 1:
             text = "Not recommended: predicted to be faster, but slower when measured. "
         text += f"Nearest: exit {exit_}, {drafts}: {numbers} ({trial})."
-        # where drafts gain with all that generate takes, the sentence above says already what stands against them
+        # where drafts gain with all that generate takes, the sentence above says already what speaks against them
         if float(fastest) > 1 and float(at["speed"]) <= 1:
             text += (
                 f" Blocks and head alone would be {float(fastest):.3g} times as fast at exit {int(fastest['exit'])} "

@@ -103,7 +103,7 @@ class Timings:
         first = self._estimate(np.arange(self.rounds)[None])
         return Times(self.n_blocks, first.block[0], first.rest[0], first.step[0], first.round_[0])
 
-    def drawn(self, resamples: int, seed: int) -> Times:
+    def resampled(self, resamples: int, seed: int) -> Times:
         """Return the estimate, and behind it those of rounds drawn again: [1 + resamples]."""
         # Rounds are drawn whole: what slowed one part of a round slowed the others too.
         rng = np.random.default_rng([seed, self.rounds])

@@ -125,7 +125,7 @@ class StandIn(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Note the call; the last stand-in of the list answers with what the whole schedule gives."""
-        # while the chain runs, a looped model's forward computes what stands before a step, in which blocks answer
+        # while the chain runs, a looped model's forward computes what is before a step, in which blocks answer
         if self._chain.running:
             return self.stands_for(*args, **kwargs)
         return self._chain.meet(self._place, args, kwargs)
@@ -151,7 +151,7 @@ class Chain:
     Args:
         blocks, returns, dtype, loops, streams: of the model's ``Anatomy``.
         arguments: each block is called with what was meant for it ("block"), or with what was meant for the
-            block that stands at its slot's place in the model ("slot").
+            block that is at its slot's place in the model ("slot").
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Chain:
                 owner = anatomy.model.get_submodule(owner_path)
                 blocks = getattr(owner, name)
                 stack.callback(setattr, owner, name, blocks)
-                # a block may stand in its list several times
+                # a block may be in its list several times
                 setattr(owner, name, nn.ModuleList(by_block.get(block, block) for block in blocks))
                 owners.append(owner)
             if self._loops is not None and self._loops.needs_ids:
@@ -219,7 +219,7 @@ class Chain:
             yield owners[0] if len(owners) == 1 else getattr(anatomy.model, "base_model", anatomy.model)
 
     def _note_ids(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note the token ids of a forward, from which steps compute what stands before them."""
+        """Note the token ids of a forward, from which steps compute what is before them."""
         ids = kwargs.get("input_ids", args[0] if args else None)
         if ids is None:
             raise ModelError(

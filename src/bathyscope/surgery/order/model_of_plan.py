@@ -43,7 +43,7 @@ class Choice(Protocol):
 
     @property
     def proved(self) -> bool:
-        """Whether the choice stands on the test prompts."""
+        """Whether the choice holds on the test prompts."""
 
     @property
     def evidence(self) -> str:

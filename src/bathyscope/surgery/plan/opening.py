@@ -13,6 +13,7 @@ from bathyscope.errors import StoreError
 from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, read_manifest, unreadable, verified
 from bathyscope.runs.shards import decode
 from bathyscope.surgery.plan.arrays import GROUP, NUMBERS
+from bathyscope.surgery.plan.departure import WritingDeparture
 from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.plan.tables import candidate_table
 from bathyscope.surgery.scheduled.speed import Speeds
@@ -21,6 +22,7 @@ PRUNING: Final = Kind("pruning", "bathyscope prune", "prune.json", schemas=(1,))
 RESULT: Final = "plan.nc"
 TASKS: Final = "tasks.nc"
 SPEED: Final = "speed.json"
+DEPARTURE: Final = "departure.json"
 
 
 def with_tasks(plan: Plan, content: bytes) -> Plan:
@@ -41,6 +43,16 @@ def with_speeds(plan: Plan, content: bytes) -> Plan:
         _ = plan.text, plan.record()
     except DAMAGED as error:
         raise unreadable(SPEED, PRUNING, error) from error
+    return plan
+
+
+def with_departure(plan: Plan, content: bytes) -> Plan:
+    """Return the plan with where the pruned model departs, from the bytes of its file."""
+    try:
+        plan = replace(plan, departure=WritingDeparture.from_record(read_json(content, MOST_DEEP)))
+        _ = plan.text, plan.record()
+    except DAMAGED as error:
+        raise unreadable(DEPARTURE, PRUNING, error) from error
     return plan
 
 
@@ -105,4 +117,6 @@ def open_plan(folder: str | Path) -> Plan:
     plan = replace(decoded(verified(path, RESULT, files[RESULT], PRUNING.noun)), stored_in=path)
     if SPEED in files:
         plan = with_speeds(plan, verified(path, SPEED, files[SPEED], PRUNING.noun))
+    if DEPARTURE in files:
+        plan = with_departure(plan, verified(path, DEPARTURE, files[DEPARTURE], PRUNING.noun))
     return with_tasks(plan, verified(path, TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan

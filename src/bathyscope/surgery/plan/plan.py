@@ -20,6 +20,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.card import on_data
 from bathyscope.surgery.checkpoint.json_record import Act, data_of, model_of, record_of, settings_of
 from bathyscope.surgery.plan.arrays import COLUMNS, TABLE
+from bathyscope.surgery.plan.departure import WritingDeparture
 from bathyscope.surgery.plan.price import Price
 from bathyscope.surgery.plan.stability_text import block_of
 from bathyscope.surgery.plan.tables import again_table, candidate_table, change_table, task_table, transfer_table
@@ -33,10 +34,12 @@ class Plan(PageResult):
     """Which blocks can be left out, what that costs, and how sure that is.
 
     Args:
-        data: by ``candidate`` what stands in ``table``, and ``cost`` by (candidate, prompt).
+        data: by ``candidate`` what is in ``table``, and ``cost`` by (candidate, prompt).
         model: what was pruned, for ``export``; None = the model of the name that the plan holds.
-        tasks_data: by ``row`` (task, metric) what stands in ``tasks``; None = no task was asked.
+        tasks_data: by ``row`` (task, metric) what is in ``tasks``; None = no task was asked.
         speeds: tokens per second of the full and the pruned model; None = not timed.
+        departure: where the pruned model, writing by itself, departs from the full one; None = ``calibration`` was no
+            ``written:…``.
         stored_in: the folder of the plan, as it was given; None = it is in memory alone.
 
     Example:
@@ -84,6 +87,7 @@ class Plan(PageResult):
     model: Any = field(default=None, compare=False)
     tasks_data: xr.Dataset | None = None
     speeds: Speeds | None = field(default=None, compare=False)
+    departure: WritingDeparture | None = None
     stored_in: Path | None = field(default=None, compare=False)
     kind = "plan"
     figure = "plan"
@@ -225,6 +229,7 @@ class Plan(PageResult):
         tables = [
             candidate_table(self.data),
             change_table(self.before_after, self.left_out, speed) if self.fits else None,
+            None if self.departure is None else self.departure.table(self.left_out),
             again_table(self.data),
             transfer_table(self.data) if "transfer" in self.data else None,
             None if self.tasks_data is None else task_table(self.tasks_data, self.left_out),
@@ -246,7 +251,9 @@ class Plan(PageResult):
     @property
     def text(self) -> str:
         """What was found, in sentences; the first says what the choice costs, and whether that is proved."""
-        return " ".join([*sentences(self.data), *([] if self.tasks_data is None else task_sentences(self.tasks_data))])
+        departs = [] if self.departure is None else [self.departure.text]
+        tasks = [] if self.tasks_data is None else task_sentences(self.tasks_data)
+        return " ".join([*sentences(self.data), *departs, *tasks])
 
     @property
     def before_after(self) -> pd.DataFrame:
@@ -268,7 +275,7 @@ class Plan(PageResult):
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record: the head that all acting commands share, and the tables."""
         attrs = self.data.attrs
-        settings = settings_of(attrs, "parts", "over", "how")
+        settings = settings_of(attrs, "parts", "over", "how", "written")
         settings |= {"max_cost": attrs["max_cost"]} if attrs.get("max_cost") else {"drop": attrs["size"]}
         act = Act(
             kind="plan",
@@ -283,6 +290,7 @@ class Plan(PageResult):
             act,
             before_after=self.before_after,
             speed={} if self.speeds is None else self.speeds.record(),
+            written={} if self.departure is None else self.departure.record(),
             candidates=self.table,
             chosen_again={} if math.isnan(self.chosen_again) else {"choice": self.chosen_again},
             blocks_again=self.blocks_again,

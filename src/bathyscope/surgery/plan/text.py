@@ -65,7 +65,7 @@ def sentences(data: xr.Dataset) -> list[str]:
 
 
 def _address_sentences(data: xr.Dataset) -> list[str]:
-    """Return where what the choice leaves out stands in the loops of a looped model."""
+    """Return where what the choice leaves out is in the loops of a looped model."""
     if (cycle := cycle_in(data.attrs)) is None:
         return []
     units = str(data["subset"].values[0]).split(",")

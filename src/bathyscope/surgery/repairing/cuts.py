@@ -172,7 +172,9 @@ def last_matrix(anatomy: Anatomy, index: int) -> nn.Linear | Conv1D:
     Raises:
         ModelError: no such matrix: parts cannot be told apart, a norm or a gate follows, or experts are summed.
     """
-    for module in modules_that_write(anatomy, Unit(index, "mlp"), _is_matrix):
+    for module in modules_that_write(
+        anatomy, Unit(index, "mlp"), lambda module: isinstance(module, nn.Linear | Conv1D)
+    ):
         assert isinstance(module, nn.Linear | Conv1D)
         return module
     raise ModelError(
@@ -180,10 +182,6 @@ def last_matrix(anatomy: Anatomy, index: int) -> nn.Linear | Conv1D:
         "stream is not the output of one matrix (a norm or a gate follows it, experts are summed, or the parts cannot "
         "be told apart); repair by training instead (how='heal')."
     )
-
-
-def _is_matrix(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear | Conv1D)
 
 
 @torch.no_grad()

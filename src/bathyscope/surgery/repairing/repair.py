@@ -22,7 +22,8 @@ from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.surgery.checkpoint.folder import require_plain, schedule_for
+from bathyscope.surgery.checkpoint.exportable import require_plain
+from bathyscope.surgery.checkpoint.folder import schedule_for
 from bathyscope.surgery.checkpoint.source import source_of
 from bathyscope.surgery.options import How, RepairOptions
 from bathyscope.surgery.order.model_of_plan import chosen_by, in_its_precision, require_same_model

@@ -14,7 +14,8 @@ from bathyscope.model.anatomy.family import Family
 from bathyscope.model.tables import take_tables
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.configuration import rewritten
-from bathyscope.surgery.checkpoint.folder import layout_of, require_all_layers, require_library_attention, schedule_for
+from bathyscope.surgery.checkpoint.exportable import require_all_layers, require_library_attention
+from bathyscope.surgery.checkpoint.folder import layout_of, schedule_for
 from bathyscope.surgery.checkpoint.outline import fill, skeleton
 from bathyscope.surgery.checkpoint.proof import require_same
 from bathyscope.surgery.checkpoint.source import Source, plain_config

@@ -16,8 +16,9 @@ from bathyscope.core.calls import checked
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, anatomy_of, loaded
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
-from bathyscope.model.anatomy.checks import Checks, check
+from bathyscope.model.anatomy.checks import check
 from bathyscope.model.anatomy.gaps import gap, random_ids, tolerance
+from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.mode import evaluating, running, runs_schedule
 from bathyscope.model.anatomy.recording import CACHE_NAMES
 from bathyscope.model.anatomy.replay import State

@@ -41,8 +41,8 @@ def measure_speeds(
     return Speeds(
         before=len(ids) / median(before),
         after=len(ids) / median(after),
-        ratio_low=min(ratios),
-        ratio_high=max(ratios),
+        ratio_min=min(ratios),
+        ratio_max=max(ratios),
         tokens=len(ids),
         repeats=_REPEATS,
     )

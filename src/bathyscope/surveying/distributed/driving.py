@@ -19,7 +19,7 @@ from bathyscope.runs.manifest import RUN
 from bathyscope.runs.opening import controls_in
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE
 from bathyscope.runs.run import Run
-from bathyscope.runs.stored_run import CONTROLS
+from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import RunWriter
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.controls import Control
@@ -58,6 +58,7 @@ def survey_by_workers(
     if folder is not None and folder.exists():
         # another process that writes there is named before workers are started
         Folder(folder, RUN).close()
+        control_folders(folder)
     # what is sent to every worker must be there more than once
     source: Source | Prompts = listed_once(prompts)
     order = WorkOrder(name, loading, identity, request, source, controls, str(Path.cwd()))

@@ -22,7 +22,7 @@ from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_ma
 from bathyscope.runs.prompts import PROMPTS, decode_prompts
 from bathyscope.runs.run import Run
 from bathyscope.runs.shards import read_shard
-from bathyscope.runs.stored_run import CONTROLS
+from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import RunWriter
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
 
     Raises:
         OptionError: no folder, or one given twice.
-        StoreError: parts of different surveys or library versions; shards that no part has; a file that is altered; a
-            model that is not as it was, or a measure from outside of the package; ``out`` cannot be written or holds
-            something else.
+        StoreError: parts of different surveys or library versions; shards that no part has, of the run or of a control
+            that some parts lack; a file that is altered; a model that is not as it was, or a measure from outside of
+            the package; ``out`` cannot be written or holds something else.
         ModelError: the configuration of the model cannot be found, from which results are derived.
 
     Example:
@@ -76,10 +76,11 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
         raise OptionError(f"out={str(target)!r} is one of the parts. Give another folder for the joined run (--out).")
     refuse_foreign(target, RUN)
     require_writable(target, holds="a run")
-    labels = sorted({path.name for folder in folders for path in (folder / CONTROLS).glob("*")})
+    labels = sorted({path.name for folder in folders for path in control_folders(folder)})
     gathered = {"": _Gathered.of(folders)}
     for label in labels:
-        gathered[label] = _Gathered.of([folder / CONTROLS / label for folder in folders])
+        _require_in_each(label, folders, gathered[""])
+        gathered[label] = _Gathered.of(_with_control(label, folders))
     plan = gathered[""].plan()
     runs = {
         label: gathered_shards.joined(target / CONTROLS / label if label else target, plan)
@@ -223,6 +224,30 @@ def _require_unchanged(identity: Identity, here: ModelIdentity) -> None:
         f"computed with, and results would be derived from it ({agreement.text}). Join where the model is as it was "
         "(or restore its files); the parts themselves are whole."
     )
+
+
+def _with_control(label: str, folders: Sequence[Path]) -> list[Path]:
+    """Return the folders of a control in those parts that have it."""
+    places = [folder / CONTROLS / label for folder in folders]
+    return [place for place in places if place.is_dir()]
+
+
+def _require_in_each(label: str, folders: Sequence[Path], run: _Gathered) -> None:
+    """Refuse parts of which some were surveyed without a control, where shards of it are missing for that.
+
+    Args:
+        run: the shards of the run itself, which are cut as those of its controls.
+    """
+    lacking = [folder for folder in folders if not (folder / CONTROLS / label).is_dir()]
+    stored = {index for place in _with_control(label, folders) for index in load_manifest(place).record.shards}
+    if lacking and len(stored) < len(run.shards):
+        names = ", ".join(repr(str(folder)) for folder in lacking[:3])
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        raise StoreError(
+            f"The control {label} was surveyed for {len(folders) - len(lacking)} of {len(folders)} parts, and not for "
+            f"{names}{more}. Give the command of each part the same --control (control=…): what is there already is "
+            "not computed again. Then join again."
+        )
 
 
 def _require_one_survey(folder: Path, first: Manifest, other: Path, second: Manifest) -> None:

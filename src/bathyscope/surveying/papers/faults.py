@@ -25,14 +25,14 @@ class Fault:
     mark: str
 
     @property
-    def given(self) -> str:
+    def options_text(self) -> str:
         """Return the options as they are written in documents, such as ``skip.axis=channels``."""
         return ", ".join(f"{self.measure}.{name}={_text(value)}" for name, value in self.options.items())
 
     def note(self) -> str:
         """Return a sentence for captions."""
         verb = "reproduces" if len(self.options) == 1 else "reproduce"
-        return f"{self.given} {verb} a fault of {self.paper}'s published code: {self.what}"
+        return f"{self.options_text} {verb} a fault of {self.paper}'s published code: {self.what}"
 
     def holds(self, options: Mapping[str, Any]) -> bool:
         """Whether options of its measure, in the types of a call or of a manifest, reproduce it."""

@@ -77,7 +77,7 @@ class Table:
         data: names of the works they were measured on; none = read from the models' configurations.
         values: model → for each quantity the numbers by data, or the one number.
         note: what has to be known to compare with them.
-        drawn: panel or variable → the estimator whose published depths are marked there.
+        marked: panel or variable → the estimator whose published depths are marked there.
     """
 
     shows: str
@@ -85,7 +85,7 @@ class Table:
     data: tuple[str, ...]
     values: Mapping[str, tuple[tuple[int, ...], ...]]
     note: str = ""
-    drawn: Mapping[str, str] = field(default_factory=dict)
+    marked: Mapping[str, str] = field(default_factory=dict)
 
     def published(self, model: str | None, quantity: str, data: str = "") -> int | None:
         """Return the published number; None for a model, or data, that the table does not have."""

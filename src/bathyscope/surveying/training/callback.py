@@ -19,7 +19,7 @@ from bathyscope.surveying.training.watch import MEASURES, Watch
 
 
 class DepthCallback(TrainerCallback):
-    """Surveys the model every so many steps of a Trainer, and logs the depths with everything else.
+    """Surveys the model every this many steps of a Trainer, and logs the depths with everything else.
 
     The numbers are the verdict's readings (``depth/half``, ``depth/tokens_90``, ``depth/readable``, ``depth/own`` and
     ``depth/later``, in blocks), ``depth/idle_blocks`` and ``depth/seconds``. Weights, optimiser, random states and the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +10,7 @@ from bathyscope.core.calls import takes
 from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.foreign import read_text
 from bathyscope.core.progress import ProgressBar
+from bathyscope.core.repeated import Remark, leaving_out, noting
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value, warn
 from bathyscope.model import Model, adapters_of, config_hash, load
@@ -101,6 +102,7 @@ def course(
     first_config: PreTrainedConfig | None = None
     first_begun: dict[str, float] | None = None
     first_error: ModelError | None = None
+    remarks: Set[Remark] = frozenset()
     surveyed = finished_runs(folder)
     with ProgressBar(f"course of {len(sources)} checkpoints", len(sources), quiet=not progress) as bar:
         # steps that the course has come first: they show whether it is the same training
@@ -115,7 +117,8 @@ def course(
                 continue
             begun = _first_log(name)
             if about is None:
-                about, first_begun = description(request.plan(model, source)), begun
+                with noting() as remarks:
+                    about, first_begun = description(request.plan(model, source)), begun
                 first_config = model.hf.config
                 claim_course(folder, about, {FIRST_LOG: begun})
                 _require_same_training(folder, sources, begun)
@@ -128,7 +131,9 @@ def course(
             elif config_hash(model.hf) != about[CONFIGURATION]:
                 warn(f"Step {step} is left out: {_other_settings(first_config, model)}.")
                 continue
-            survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False, **reading)
+            # every step reads the same prompts
+            with leaving_out(remarks):
+                survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False, **reading)
             bar.advance(1)
     if about is None and first_error is not None and not finished_runs(folder):
         raise ModelError(f"None of the {len(sources)} checkpoints can be surveyed: {first_error}") from first_error

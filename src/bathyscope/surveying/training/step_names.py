@@ -9,7 +9,7 @@ from typing import Final
 from bathyscope.errors import OptionError
 
 _UNITS: Final = {"": 1, "k": 10**3, "K": 10**3, "m": 10**6, "M": 10**6, "B": 10**9}
-"""What stands behind a number; a small ``b`` is as often a second version of a step."""
+"""What is behind a number; a small ``b`` is as often a second version of a step."""
 _WORD: Final = r"(?<![a-z])(?:checkpoint|step)[-_= ]?"
 _NUMBERED: Final = re.compile(rf"{_WORD}(?=\.?\d)", re.IGNORECASE)
 _STEP: Final = re.compile(
@@ -26,7 +26,7 @@ def has_step(name: str) -> bool:
 
 
 def is_only_a_step(name: str) -> bool:
-    """Return whether a folder's name tells nothing of a training but a step, or that steps lie in it."""
+    """Return whether a folder's name tells nothing of a training but a step, or that steps are in it."""
     return _ONLY_A_STEP.fullmatch(name) is not None
 
 

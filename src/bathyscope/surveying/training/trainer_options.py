@@ -96,17 +96,17 @@ def _is_without_state(dataset: Any) -> bool:
 
 
 def _digest(examples: Sequence[Any]) -> str:
-    return hashlib.sha256(json.dumps([_told(example) for example in examples]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([_as_json(example) for example in examples]).encode()).hexdigest()
 
 
-def _told(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Return an example as JSON holds it; of what that cannot hold the name of its kind."""
     if isinstance(value, torch.Tensor | np.ndarray | np.generic):
-        return _told(value.tolist())
+        return _as_json(value.tolist())
     if isinstance(value, Mapping):
-        return {str(key): _told(value[key]) for key in sorted(value, key=str)}
+        return {str(key): _as_json(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, list | tuple):
-        return [_told(item) for item in value]
+        return [_as_json(item) for item in value]
     if isinstance(value, bytes):
         return value.hex()
     return value if isinstance(value, str | bool | int | float | None) else type(value).__name__

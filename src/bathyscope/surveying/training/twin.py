@@ -5,32 +5,40 @@ the survey's own way with modules touches copies alone.
 """
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Final, cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.replaced import replaced_in_words
-from bathyscope.model.structure import copy_modules
+from bathyscope.model.shards import is_shard
+from bathyscope.model.structure import IN_FRONT, copy_modules
+from bathyscope.surveying.training.gathering import as_plain_modules, is_fully_sharded
 
 _WRAPPERS: Final = ("module", "_orig_mod")
 """Where data parallelism and ``torch.compile`` keep the model that they wrap."""
 
 
-def twin_of(model: nn.Module) -> PreTrainedModel:
+def twin_of(model: nn.Module, whole: Mapping[int, Tensor] | None = None) -> PreTrainedModel:
     """Return a copy of the innermost model that shares parameters and buffers, without hooks and in evaluation mode.
+
+    Args:
+        whole: the tensors that take the place of scattered parameters, by the ``id`` of these.
 
     Raises:
         ModelError: weights that are scattered over processes, no model of transformers, or modules without copies.
     """
     inner = unwrapped(model)
+    tensors = whole or {}
     try:
-        twin = cast(PreTrainedModel, copy_modules(inner, lambda tensor: tensor))
+        with as_plain_modules(inner) if is_fully_sharded(inner) else nullcontext(()) as notes:
+            copied = copy_modules(inner, lambda tensor: tensors.get(id(tensor), tensor), (*IN_FRONT, *notes))
+        twin = cast(PreTrainedModel, copied)
     except TypeError as error:
         # modules that hold locks, sockets or generators
         raise ModelError(
@@ -64,8 +72,9 @@ def unwrapped(model: nn.Module) -> nn.Module:
         )
     if is_scattered(model):
         raise ModelError(
-            "The weights of this model are scattered over processes (FSDP or DeepSpeed ZeRO-3), and no process can "
-            "survey it. Survey its checkpoints instead: bathyscope course FOLDER."
+            "The weights of this model are scattered over processes in a way from which they are not gathered "
+            "(DeepSpeed ZeRO-3, or FSDP of version 1). Use version 2 of FSDP (fully_shard; fsdp_version: 2 in "
+            "accelerate), or survey the checkpoints: bathyscope course FOLDER."
         )
     name = next((name for name in _WRAPPERS if isinstance(getattr(model, name, None), nn.Module)), None)
     if name is not None and not isinstance(model, PreTrainedModel):
@@ -78,12 +87,16 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def is_scattered(model: nn.Module) -> bool:
-    """Return whether some weights are not, or not whole, in this process."""
+    """Return whether some weights are not whole in this process, and cannot be gathered there."""
     kinds = {type(module).__name__ for module in model.modules()}
-    if any(kind.startswith(("FullyShardedDataParallel", "FSDP")) for kind in kinds):
-        return True
     parameters = list(model.parameters())
-    return any(hasattr(p, "ds_id") or type(p.data).__name__ == "DTensor" or p.numel() == 0 for p in parameters)
+    if any(hasattr(p, "ds_id") or p.numel() == 0 for p in parameters):
+        return True
+    if is_fully_sharded(model):
+        return False
+    return any(kind.startswith(("FullyShardedDataParallel", "FSDP")) for kind in kinds) or any(
+        map(is_shard, parameters)
+    )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Watching a training: a survey of the model as it is, every so many steps, one run a step in one folder.
+"""Watching a training: a survey of the model as it is, every this many steps, one run a step in one folder.
 
 Everything that can be wrong is refused before the first step. From then on a survey never stops a training: each
 that fails is a warning with its step, and the training goes on.
@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bathyscope.core.calls import bind_arguments, checked_arguments
 from bathyscope.core.common_options import ChatForm
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
+from bathyscope.core.repeated import leaving_out, noting
 from bathyscope.core.text import counted, duration
 from bathyscope.errors import BathyscopeError, warn
 from bathyscope.model import Model, load
@@ -45,6 +47,7 @@ from bathyscope.surveying.training.folder import (
     shape_of,
     shape_text,
 )
+from bathyscope.surveying.training.gathering import Gathering, is_fully_sharded
 from bathyscope.surveying.training.options import STEPS, plain_options, require_share, whole
 from bathyscope.surveying.training.steps import depths_of
 from bathyscope.surveying.training.twin import random_states_kept, twin_of, unwrapped, warn_of_what_stays
@@ -69,7 +72,7 @@ class Watch:
         measures: as for ``survey``; lens, skip and drop are what the numbers below are of.
         max_share: share of all the time that surveys may take, such as 0.05; one with which they would take more is
             left out. None = every survey that is due is made.
-        steps: of the whole training, where they are known: so many surveys are due.
+        steps: of the whole training, where they are known: this many surveys are due.
         seed, add_special_tokens, chat: as for ``survey``.
         tokenizer: of the model, where its folder has none.
         training: what tells this training from others of the same model, such as ``{"learning_rate": 3e-4}``: numbers,
@@ -80,7 +83,7 @@ class Watch:
 
     Raises:
         OptionError, PromptError: what is asked for cannot be done.
-        ModelError: weights that are scattered over processes, or a model that cannot be measured.
+        ModelError: weights that are scattered otherwise than by ``fully_shard``, or a model that cannot be measured.
         StoreError: the folder holds the course of another training, or of one that cannot be told from this one.
 
     Example:
@@ -118,33 +121,56 @@ class Watch:
         self.misfits = 0
         """Steps that were left out because the model had another shape than at the first."""
         self._has_thinned = False
+        self._whole: Mapping[int, Tensor] = {}
+        """Gathered weights, while the model is looked at."""
         options = plain_options(training)
         self.surveys, self.left_out, self.seconds = 0, 0, 0.0
         """Surveys so far, those that were left out because they would have taken too long, and the former's time."""
         inner = unwrapped(model)
-        if is_first_process():
-            warn_of_what_stays(inner)
-            require_writable(self.folder, holds="a course")
-            if not isinstance(prompts, Prompts):
-                require_there(prompts)
-            with random_states_kept():
-                request = Survey(self._measures, seed=seed, add_special_tokens=add_special_tokens, chat=chat)
-                plan = request.plan(self._twin(), prompts)
-                options = _options_of(options, step, plan.model)
-                self._shape = shape_of(plan.model)
-                claim_course(self.folder, description(plan), options)
-                self._evidence = Evidence(self.folder, options)
-                if step is not None:
-                    self._evidence.require_at_begin(step, plan.model)
-                self._prompts = plan.prompts
-                self.estimate = _seconds_of(plan)
-            self._tell(
-                f"Depth is surveyed {SurveyBudget.rhythm(self.every)} on {counted(len(plan.prompts), 'prompt')}, by an "
-                f"estimate in about "
-                f"{duration(self.estimate)} each; what the first one takes is said when it is done."
-            )
+        self._gathering = Gathering() if is_fully_sharded(inner) else None
+        request = Survey(self._measures, seed=seed, add_special_tokens=add_special_tokens, chat=chat)
+        with self._gathered() as is_here:
+            fault: Exception | None = None
+            if is_here:
+                try:
+                    self._begin(inner, request, prompts, options, step)
+                except Exception as error:
+                    fault = error
+            # what the first process refuses, all of them refuse
+            fault = fault if self._gathering is None else self._gathering.agreed(fault)
+        if fault is not None:
+            raise fault
         self._budget: SurveyBudget | None = None
         self._began = time.monotonic()
+
+    def _begin(
+        self,
+        model: nn.Module,
+        request: Survey,
+        prompts: Source | Prompts,
+        options: Mapping[str, Any],
+        step: int | None,
+    ) -> None:
+        """Check everything that can be wrong, in the process that surveys, and say what is due."""
+        warn_of_what_stays(model)
+        require_writable(self.folder, holds="a course")
+        if not isinstance(prompts, Prompts):
+            require_there(prompts)
+        with random_states_kept():
+            with noting() as self._remarks:
+                plan = request.plan(self._twin(), prompts)
+            options = _options_of(options, step, plan.model)
+            self._shape = shape_of(plan.model)
+            claim_course(self.folder, description(plan), options)
+            self._evidence = Evidence(self.folder, options)
+            if step is not None:
+                self._evidence.require_at_begin(step, plan.model)
+            self._prompts = plan.prompts
+            self.estimate = _seconds_of(plan)
+        self._tell(
+            f"Depth is surveyed {SurveyBudget.rhythm(self.every)} on {counted(len(plan.prompts), 'prompt')}, by an "
+            f"estimate in about {duration(self.estimate)} each; what the first one takes is said when it is done."
+        )
 
     def __call__(self, step: int) -> dict[str, float]:
         """Survey the model where the step is due; return the numbers to log, empty where it is not.
@@ -156,14 +182,41 @@ class Watch:
             OptionError: no whole number, or one below 0.
         """
         step = whole("step", step)
-        is_due = step % self.every == 0
-        if not is_first_process() or self._evidence.is_foreign or self._evidence.is_awaited_at(step):
+        is_wanted = is_first_process() and self._wants(step)
+        if self._gathering is not None:
+            is_wanted = self._gathering.agreed(is_wanted)
+        if not is_wanted:
             return {}
+        with self._gathered() as is_here:
+            return self._look(step) if is_here else {}
+
+    def _wants(self, step: int) -> bool:
+        """Return whether the model is looked at in a step, in the process that surveys."""
+        is_due = step % self.every == 0
+        if self._evidence.is_foreign or self._evidence.is_awaited_at(step):
+            return False
         # what is surveyed already costs nothing, and shows whether this is the same training
         if not (is_due or self._evidence.is_told_by(step)):
-            return {}
-        if is_due and not self._evidence.has(step) and self._is_too_costly(step):
-            return {}
+            return False
+        return not (is_due and not self._evidence.has(step) and self._is_too_costly(step))
+
+    @contextmanager
+    def _gathered(self) -> Iterator[bool]:
+        """Have whole weights at hand in the process that surveys, and say whether it is this one; the others wait."""
+        is_here = is_first_process()
+        if self._gathering is None:
+            yield is_here
+            return
+        self._whole = self._gathering.whole(unwrapped(self._model))
+        try:
+            yield is_here
+        finally:
+            self._whole = {}
+            self._gathering.wait()
+
+    def _look(self, step: int) -> dict[str, float]:
+        """Survey the model, or compare it with what the course has of the step; return the numbers to log."""
+        is_due = step % self.every == 0
         is_stored = finished_model(self.folder, step) is not None
         began = time.monotonic()
         values: dict[str, float] | None = None
@@ -215,7 +268,7 @@ class Watch:
             self._tell(self.text)
 
     def _twin(self) -> Model:
-        return load(twin_of(self._model), tokenizer=self._tokenizer)
+        return load(twin_of(self._model, self._whole), tokenizer=self._tokenizer)
 
     def saved(self, step: int) -> None:
         """Note the weights of a checkpoint, so that a training that is resumed there goes on with the course.
@@ -233,15 +286,22 @@ class Watch:
             >>> watch.saved(50)
         """
         step = whole("step", step)
-        if not is_first_process() or self._evidence.is_foreign:
+        is_wanted = is_first_process() and not self._evidence.is_foreign
+        if self._gathering is not None:
+            is_wanted = self._gathering.agreed(is_wanted)
+        if not is_wanted:
             return
-        try:
-            with random_states_kept():
-                self._evidence.note(step, self._twin)
-        except Exception as error:  # as for a survey
-            warn(
-                f"The checkpoint of step {step} is not noted in {str(self.folder)!r}, and the training goes on: {error}"
-            )
+        with self._gathered() as is_here:
+            if not is_here:
+                return
+            try:
+                with random_states_kept():
+                    self._evidence.note(step, self._twin)
+            except Exception as error:  # as for a survey
+                warn(
+                    f"The checkpoint of step {step} is not noted in {str(self.folder)!r}, and the training goes on: "
+                    f"{error}"
+                )
 
     def _survey(self, step: int) -> Run:
         model = self._twin()
@@ -252,7 +312,9 @@ class Watch:
         if finished_model(self.folder, step) is not None:
             return open_run(out)
         self._evidence.require(step)
-        run = survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
+        # every step reads the same prompts
+        with leaving_out(self._remarks):
+            run = survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
         self._evidence.add(step)
         return run
 

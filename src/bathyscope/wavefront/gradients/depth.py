@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.cache import CaptureCache
-from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.gaps import token_gap
+from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.precision import widened
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.streaming.lending import lent

@@ -21,7 +21,7 @@ FAMILIES = (
     # Mllama: some blocks attend to an image alone, and are passed over where there is none.
     Family("mllama", ("mllama_text_model",), idle="cross_attn"),
     # HRM: two stacks that run in turn. The low one takes its state plus the high one's, and the reverse; the norm of
-    # a stack stands behind it, that of the high stack before the unembedding too.
+    # a stack is behind it, that of the high stack before the unembedding too.
     Family(
         "hrm_text",
         ("hrm_text",),

@@ -18,7 +18,7 @@ FAMILIES = (
         adds_to_streams=True,
         passes="prev_topk_indices",
     ),
-    # Qwen4: gated residuals on streams that stand in the width already. One module collapses them for the unembedding.
+    # Qwen4: gated residuals on streams that are in the width already. One module collapses them for the unembedding.
     Family(
         "qwen4_exp",
         ("qwen4_exp", "qwen4_exp_text"),
@@ -57,7 +57,7 @@ FAMILIES = (
     Family("glm_moe_dsa", ("glm_moe_dsa",), passes="prev_topk_indices"),
     # Zaya: the router's state is handed to the next block. Sums scale the residual, so parts do not add up.
     Family("zaya", ("zaya",), attention=None, mlp=None, passes="prev_router_hidden_states"),
-    # XLNet in one direction (Transformer-XL): tokens stand in front of the rows. Norms stand behind the sums.
+    # XLNet in one direction (Transformer-XL): tokens are in front of the rows. Norms are behind the sums.
     Family(
         "xlnet",
         ("xlnet",),
@@ -85,7 +85,7 @@ FAMILIES = (
         requires=("attn_layers", "local", "hashed attention sorts tokens into chunks that depend on later tokens"),
     ),
     # ProphetNet: behind the stream of the tokens one for each token ahead that is predicted, along the tokens. The
-    # logits are those of the first one. Norms stand behind the sums.
+    # logits are those of the first one. Norms are behind the sums.
     Family(
         "prophetnet",
         ("prophetnet",),

@@ -115,7 +115,8 @@ function tokensOf(data, prompt) {
   const pieces = data.pieces && data.pieces[prompt];
   const length = data.tokens.lengths[own];
   const piece = token => pieces ? pieces[token] : `#${token}`;
-  return { first, total, length, piece, whole: data.tokens.whole[own], at: (name, row, token) => data.array(name)[row * total + first + token] };
+  const places = data.places?.[prompt] ?? {}, named = token => places[token] ?? "";
+  return { first, total, length, piece, named, whole: data.tokens.whole[own], at: (name, row, token) => data.array(name)[row * total + first + token] };
 }
 
 /** From one colour to another: what stands at a share of the way. */

@@ -99,7 +99,7 @@ function mapsView(data, selection) {
     canvas.addEventListener("mousemove", event => {
       const box = canvas.getBoundingClientRect(), column = Math.floor((event.clientX - box.left - left) / across);
       const row = d3.range(height).find(own => event.clientY - box.top >= y(own) && event.clientY - box.top < y(own) + down);
-      if (row !== undefined && column >= 0 && column < width) told.textContent = `${map.rows} ${row}, ${map.columns} ${column}: ${shown(cells[row * width + column])}`;
+      if (row !== undefined && column >= 0 && column < width) told.textContent = `${map.rows} ${row}, ${map.columns} ${column}${tokens && data.places?.[selection.prompt]?.[column] ? " " + data.places[selection.prompt][column] : ""}: ${shown(cells[row * width + column])}`;
     });
     return el("div", { class: "map" }, el("h3", {}, map.label), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Map, ${map.label}` }, canvas), told);
   }

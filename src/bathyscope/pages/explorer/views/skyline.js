@@ -80,7 +80,7 @@ function skylineView(data, selection) {
       const column = el("canvas", { "aria-hidden": "true" });
       paint(column, guesses, colours);
       const option = el("span", { role: "option", id: `token-${word}`, "data-word": word, tabindex: "-1", "aria-selected": "false", "aria-label": nameOf(tokens, word, guesses), class: guesses && !guesses.isText ? "not-text" : null },
-        column, el("span", { class: "word" }, tokens.piece(word).replace(/\n/g, "⏎") || "∅"));
+        column, el("span", { class: "word" }, tokens.piece(word).replace(/\n/g, "⏎") || "∅"), tokens.named(word) ? el("span", { class: "named" }, tokens.named(word)) : null);
       options.set(word, option);
       return option;
     }))));
@@ -105,7 +105,7 @@ function skylineView(data, selection) {
   }
 
   function nameOf(tokens, word, guesses) {
-    const name = alone(tokens.piece(word));
+    const name = alone(tokens.piece(word)) + (tokens.named(word) && ` ${tokens.named(word)}`);
     if (!guesses || guesses.from === null) return `${name}: no guess`;
     return `${name}: ${guesses.isText ? "final guess" : `final guess is ${data.tokens.words[guesses.final]},`} after ${guesses.from} of ${blocks} blocks`;
   }
@@ -119,7 +119,7 @@ function skylineView(data, selection) {
     const most = d3.max(costs.values(), Math.abs), paper = data.colour("--paper"), more = ramp(paper, data.colour("--vermilion")), less = ramp(paper, data.colour("--green"));
     const rove = options.has(selection.token) ? selection.token : options.keys().next().value;
     for (const [word, option] of options) {
-      const cost = costs.get(word), text = option.lastChild, on = most && !Number.isNaN(cost) ? (cost < 0 ? less : more)(Math.abs(cost) / most) : null;
+      const cost = costs.get(word), text = option.querySelector(".word"), on = most && !Number.isNaN(cost) ? (cost < 0 ? less : more)(Math.abs(cost) / most) : null;
       text.style.background = on ? on.formatHex() : "";
       text.style.color = on ? readable(on) : "";
       option.setAttribute("aria-selected", String(word === selection.token));
@@ -144,7 +144,7 @@ function skylineView(data, selection) {
     current = word;
     previous.setAttribute("aria-disabled", String(at === 0));
     next.setAttribute("aria-disabled", String(at < 0 || at === words.length - 1));
-    heading.replaceChildren(...(word < tokens.length ? ["In place of ", ...quoted(name)] : ["After the text"]));
+    heading.replaceChildren(...(word < tokens.length ? ["In place of ", ...quoted(name), tokens.named(word) && ` ${tokens.named(word)}`] : ["After the text"]));
     details.replaceChildren(
       ...(guesses && guesses.from !== null ? [el("p", {}, ...sentence(word < tokens.length, guesses)), el("p", { class: "note" }, needs(tokens, word)), table(guesses)]
         : [el("p", { class: "note" }, guesses ? "The lens has no value here." : "Nothing stands before the first word, so nothing predicts it.")]));

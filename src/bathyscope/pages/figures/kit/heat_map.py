@@ -1,4 +1,4 @@
-"""A heat map on one pair of axes: values, what stands on its axes, its colours, what it tells who cannot see it."""
+"""A heat map on one pair of axes: values, what is on its axes, its colours, what it tells who cannot see it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,6 +15,8 @@ _ROW_INCHES: Final = 0.165
 _MOST_COLUMNS: Final = 6
 _MARGIN_INCHES: Final = 0.04
 _PLACED: Final[WeakSet[Legend]] = WeakSet()
+_RAISED: Final[WeakKeyDictionary[Axes, tuple[tuple[float, float], tuple[float, float]]]] = WeakKeyDictionary()
+"""Limits of axes before they were raised for a legend, and since."""
 _COMPACT: Final = {"borderpad": 0.3, "labelspacing": 0.25, "columnspacing": 1.0, "handlelength": 1.6}
 _LEAST_ROOM: Final = 0.4
 """Share of the height of axes that curves keep, however many names a legend has."""
@@ -46,23 +48,38 @@ def place_legend(ax: Axes, *entries: Any, **look: Any) -> Legend:
     return legend
 
 
+def resize_legend(ax: Axes, points: float) -> None:
+    """Set letters of a placed legend; one that the caller has placed since stays as it is."""
+    legend = ax.get_legend()
+    if legend is not None and legend in _PLACED:
+        for text in (*legend.get_texts(), legend.get_title()):
+            text.set_fontsize(points)
+
+
 def clear_legend(ax: Axes) -> None:
     """Move a placed legend off the curves of its axes: into other columns, or above them by a higher limit."""
     legend = ax.get_legend()
     # A legend that the caller has placed since stays where it is.
-    if legend is None or legend not in _PLACED or not _covers_curve(ax, legend):
+    if legend is None or legend not in _PLACED:
+        return
+    before, since = _RAISED.pop(ax, (None, None))
+    if before is not None and ax.get_ylim() == since:
+        # axes and letters may have another size now
+        ax.set_ylim(before)
+    if not _covers_curve(ax, legend):
         return
     entries: Any = (legend.legend_handles, [text.get_text() for text in legend.get_texts()])
     title = legend.get_title().get_text() or None
+    look = {"title": title, "fontsize": legend.get_texts()[0].get_fontsize(), **_COMPACT}
     fitting = 1
     for columns in range(len(entries[1]), 0, -1):
-        legend = place_legend(ax, *entries, title=title, loc="best", ncols=columns, **_COMPACT)
+        legend = place_legend(ax, *entries, loc="best", ncols=columns, **look)
         if legend.get_window_extent().width > ax.bbox.width:
             continue
         if not _covers_curve(ax, legend):
             return
         fitting = max(fitting, columns)
-    legend = place_legend(ax, *entries, title=title, loc="upper center", ncols=fitting, **_COMPACT)
+    legend = place_legend(ax, *entries, loc="upper center", ncols=fitting, **look)
     figure: Any = ax.get_figure()
     height = legend.get_window_extent().height + 2 * _MARGIN_INCHES * figure.dpi
     share = max(_LEAST_ROOM, 1 - height / ax.bbox.height)
@@ -71,6 +88,7 @@ def clear_legend(ax: Axes) -> None:
     ends = scale.transform(np.array([low, high]))
     if high > low:
         ax.set_ylim(low, float(scale.inverted().transform(ends[:1] + np.diff(ends) / share)[0]))
+        _RAISED[ax] = (low, high), ax.get_ylim()
 
 
 def _covers_curve(ax: Axes, legend: Legend) -> bool:

@@ -6,7 +6,7 @@ them, a colour bar at their right, and their own title.
 
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -19,12 +19,16 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import TightLayoutEngine
 from matplotlib.text import Text
 
+from bathyscope.pages.figures.kit.compact import SCALES, Letters, has_room
 from bathyscope.pages.figures.kit.divided import Division, divide
 from bathyscope.pages.figures.kit.legend import clear_legend, place_legend
 
 _MARGINS: Final = ("left", "right", "bottom", "top", "wspace", "hspace")
 _MARGINS_SET: Final[WeakKeyDictionary[Figure, tuple[float, ...]]] = WeakKeyDictionary()
 """Margins that figures without a layout were given here."""
+_POINTS_PER_INCH: Final = 72
+_ROOM_FOR_NUMBERS: Final = 1.2
+"""Added to margins at the left, in letters: other limits may have longer numbers."""
 _FEWEST_LETTERS: Final = 8
 _BLANK: Final = "\u00a0|"
 """A title of one line, which is removed again."""
@@ -48,6 +52,7 @@ class AxesSurface:
         self.plots: list[Axes] = [ax]
         self.bars: list[Axes] = []
         self.division: Division | None = None
+        self.letters = Letters()
 
     @property
     def bbox(self) -> Any:
@@ -97,6 +102,10 @@ class AxesSurface:
         return list(dict.fromkeys([self.axes, *self.plots, *self.bars]))
 
 
+_SURFACES: Final[WeakKeyDictionary[Figure, list[AxesSurface]]] = WeakKeyDictionary()
+"""Axes of a figure that panels were drawn in, in their order."""
+
+
 def list_artists(surface: AxesSurface) -> dict[Artist, None]:
     """Return lines, bands, maps, marks and texts inside of the axes of a surface, in the order of drawing."""
     return dict.fromkeys(
@@ -109,9 +118,13 @@ def list_artists(surface: AxesSurface) -> dict[Artist, None]:
 def list_texts(surface: AxesSurface) -> Iterator[Text]:
     """Yield texts of the surface but for those of ticks, which do not exist until they are asked for."""
     for part in surface.parts():
-        yield from (part.title, part.xaxis.label, part.yaxis.label, *part.texts)
+        yield from (*_list_labels(part), *part.texts)
         if (legend := part.get_legend()) is not None:
             yield from (*legend.get_texts(), legend.get_title())
+
+
+def _list_labels(ax: Axes) -> tuple[Text, ...]:
+    return ax.title, ax.xaxis.label, ax.yaxis.label
 
 
 def settle(surface: AxesSurface, room_for_title: bool) -> None:
@@ -128,17 +141,18 @@ def settle(surface: AxesSurface, room_for_title: bool) -> None:
             axis.label.set_fontsize(mpl.rcParams["axes.labelsize"])
             # Further lines say how values were averaged, for which a bar next to axes has no room.
             axis.label.set_text(axis.label.get_text().split("\n")[0])
-    # Places follow from labels and labels from places, so there are two rounds.
-    for _ in range(2):
-        _arrange(surface)
-        if surface.division is not None:
-            surface.division.fit()
-        for part in surface.parts():
-            if part in surface.bars or part.axison or part is surface.axes:
-                _break_labels(part)
-        for part in surface.plots:
-            _thin_names(part.yaxis)
-    _arrange(surface)
+    parts = surface.parts()
+    surface.letters.remember([text for part in parts for text in _list_labels(part)], parts)
+    # Further axes take room from earlier ones, whose letters shrink along.
+    neighbours = _SURFACES.setdefault(surface.figure, [])
+    neighbours[:] = [other for other in neighbours if other.axes in surface.figure.axes] + [surface]
+    _fit([surface])
+    for scale in SCALES:
+        if all(has_room(other.axes) for other in neighbours):
+            break
+        for other in neighbours:
+            other.letters.shrink(scale)
+        _fit(neighbours)
     if is_blank:
         surface.axes.set_title("")
     if surface.division is not None:
@@ -146,6 +160,24 @@ def settle(surface: AxesSurface, room_for_title: bool) -> None:
     # Other axes may have become smaller for the labels of these.
     for ax in surface.figure.axes:
         clear_legend(ax)
+
+
+def _fit(surfaces: Sequence[AxesSurface]) -> None:
+    """Break texts where they are longer than their axes, and place the axes of the figure next to them."""
+    # Places follow from labels and labels from places, so there are two rounds.
+    for _ in range(2):
+        for surface in surfaces:
+            _arrange(surface)
+        for surface in surfaces:
+            if surface.division is not None:
+                surface.division.fit()
+            for part in surface.parts():
+                if part in surface.bars or part.axison or part is surface.axes:
+                    _break_labels(part)
+            for part in surface.plots:
+                _thin_names(part.yaxis)
+    for surface in surfaces:
+        _arrange(surface)
 
 
 def _arrange(surface: AxesSurface) -> None:
@@ -159,6 +191,8 @@ def _arrange(surface: AxesSurface) -> None:
         if figure.get_layout_engine() is None and _has_own_margins(surface.axes):
             # An engine that stays would take the caller's own margins away later.
             TightLayoutEngine().execute(figure)
+            letter = mpl.rcParams["font.size"] / _POINTS_PER_INCH / figure.get_figwidth()
+            figure.subplots_adjust(left=figure.subplotpars.left + _ROOM_FOR_NUMBERS * letter)
             _MARGINS_SET[figure] = _read_margins(figure.subplotpars)
             figure.draw_without_rendering()
 

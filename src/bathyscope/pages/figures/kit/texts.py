@@ -7,17 +7,18 @@ from typing import Final
 from matplotlib import font_manager
 from matplotlib.textpath import text_to_path
 
-from bathyscope.core.text import code_point, elided, shown
+from bathyscope.core.text import code_point, elided, legible, visible
 from bathyscope.pages.figures.kit import style
 
 _POINTS_PER_INCH: Final = 72
 _LONGEST: Final = 200
+_PLACE_LETTERS: Final = 20
 
 
 def drawn_text(text: str) -> str:
     """Replace control characters by escapes, and letters that no font has by their code point; lines remain."""
     return "".join(
-        letter if letter == "\n" or _can_draw(letter) else code_point(letter) for letter in shown(text, "\n")
+        letter if letter == "\n" or _can_draw(letter) else code_point(letter) for letter in legible(text, "\n")
     )
 
 
@@ -26,6 +27,11 @@ def _can_draw(letter: str) -> bool:
     fonts = (font_manager.get_font(font_manager.findfont(family)) for family in style.families())
     # A font that lacks a letter draws an empty box, the same for all letters that it lacks.
     return any(font.get_char_index(ord(letter)) for font in fonts)
+
+
+def name_place(name: object) -> str:
+    """Return the name that somebody gave a place, as titles and rows have it."""
+    return f"‹{elided(visible(str(name)), _PLACE_LETTERS)}›"
 
 
 def measure_text(text: str, points: float, weight: str = "bold") -> float:

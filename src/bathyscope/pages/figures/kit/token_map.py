@@ -25,11 +25,11 @@ from bathyscope.pages.figures.kit.heat_map import (
     measure_token_map,
 )
 from bathyscope.pages.figures.kit.multiples import share_map
-from bathyscope.pages.figures.kit.texts import fit_line, measure_text
+from bathyscope.pages.figures.kit.texts import fit_line, measure_text, name_place
 from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.runs.named_places import place_names
 
 _ID_LETTERS: Final = 40
-_PLACE_LETTERS: Final = 20
 _LEFT_INCHES: Final = 0.2
 """Width that a title leaves free."""
 
@@ -141,20 +141,10 @@ def _make_map(prompt_data: xr.Dataset, token_values: TokenGrid, colours: Colours
     )
 
 
-def name_place(name: object) -> str:
-    """Return the name that somebody gave a place, as titles and rows have it."""
-    return f"‹{elided(visible(str(name)), _PLACE_LETTERS)}›"
-
-
 def _name_tokens(prompt_data: xr.Dataset, stop: int) -> list[str]:
     """Return what is put behind the text of each of a prompt's first tokens: the names of the places that it is of."""
-    texts = [""] * stop
-    if "place_start" in prompt_data:
-        edges = zip(prompt_data["place_start"].values.tolist(), prompt_data["place_stop"].values.tolist())
-        for name, (first, end) in zip(prompt_data["place"].values.tolist(), edges):
-            for token in range(max(first, 0), min(end, stop)):
-                texts[token] += f" {name_place(name)}"
-    return texts
+    names = place_names(prompt_data)
+    return ["".join(f" {name_place(name)}" for name in names.get(token, ())) for token in range(stop)]
 
 
 def _make_panel(name: str, shared_name: str, heat: HeatMap) -> Panel:

@@ -43,6 +43,7 @@ class WordGrid:
         probability: (boundary, token), its probability.
         boundaries: (boundary,), indices.
         tokens: [token], the text's own words, and ``first`` the index of the first one.
+        places: [token], the names of the places that it is of, mostly none.
         final: [token], what the model predicts in the end.
     """
 
@@ -50,6 +51,7 @@ class WordGrid:
     probability: FloatArray
     boundaries: tuple[int, ...]
     tokens: tuple[str, ...]
+    places: tuple[tuple[str, ...], ...]
     first: int
     final: tuple[str, ...]
     title: str
@@ -73,8 +75,8 @@ def make_word_panel(name: str, grid: WordGrid) -> Panel:
         _AROUND_INCHES[1] + rows * _CELL_INCHES[1],
     )
     predicted = "; ".join(
-        f"after {token}: {' '.join(dict.fromkeys(row[place] for row in grid.words))}"
-        for place, token in enumerate(grid.tokens)
+        f"after {' '.join((token, *names))}: {' '.join(dict.fromkeys(row[column] for row in grid.words))}"
+        for column, (token, names) in enumerate(zip(grid.tokens, grid.places))
     )
     alt = f"Table of {rows} boundaries by {columns} tokens. {grid.title}, from the first boundary on: {predicted}."
     return Panel(
@@ -139,13 +141,20 @@ def _is_given(figure: FigureBase, ax: Axes) -> bool:
 def _name_sides(ax: Axes, grid: WordGrid, cell: Sequence[float], points: float) -> None:
     rows, columns = grid.probability.shape
     smallest = min(points, float(mpl.rcParams["font.size"]))
-    words = [drawn_text(token) for token in grid.tokens]
     is_narrow = cell[0] < _TILT_BELOW
-    if not is_narrow:
-        words = [fit_line(word, cell[0] * _FILLED, smallest, "normal") for word in words]
+    room = np.inf if is_narrow else cell[0] * _FILLED
+    words = [
+        # names of places stand below their word, or behind it where words stand upright
+        (" " if is_narrow else "\n").join(
+            fit_line(drawn_text(text), room, smallest, "normal") for text in (word, *names)
+        )
+        for word, names in zip(grid.tokens, grid.places)
+    ]
     ax.set_xticks(
         range(grid.first, grid.first + columns), words, rotation=90 if is_narrow else 0, fontsize=max(smallest, 5.0)
     )
+    for label, names in zip(ax.get_xticklabels(), grid.places):
+        label.set_fontweight("bold" if names else "normal")
     every = max(1, -(-rows // ROWS_UP_TO))
     named = [row for row in range(rows) if (rows - 1 - row) % every == 0]
     ax.set_yticks(named, [str(grid.boundaries[row]) for row in named], fontsize=max(smallest, 5.0))

@@ -168,7 +168,7 @@ def _draw_scores(figure: FigureBase, data: xr.Dataset, kind: str, scores: _Level
     ax.grid(visible=False, axis="x")
     ax.set_xlabel("all prompts (no level)" if label is None else f"{elided(label, 60)} (label of the prompts)")
     ax.set_ylabel("depth score (block, 0-based index)")
-    # The trend stands between the axes and the title, and may need more than one line.
+    # The trend is between the axes and the title, and may need more than one line.
     ax.set_title(_describe_trend(data, kind), fontsize=_TREND_POINTS, fontweight="normal")
     head_figure(figure, _TITLES[kind])
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.kit.block_effects import REACHES, Effects, drawing
-from bathyscope.pages.figures.kit.token_map import name_place
+from bathyscope.pages.figures.kit.texts import name_place
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run
 

@@ -142,7 +142,7 @@ def _draw_effects(figure: FigureBase, name: str, members: Sequence[Member]) -> N
         name_rows(ax, names)
         _write_margin(ax, [*differences, "swapped − dropped"], [*range(len(members)), -0.62])
     else:
-        # A narrow picture has no room at the right, so differences stand under the names.
+        # A narrow picture has no room at the right, so differences are under the names.
         name_rows(ax, [f"{name}\nswapped − dropped:\n{difference}" for name, difference in zip(names, differences)])
     metric = _METRICS[name]
     ax.set(ylim=(len(members) - 0.5, -0.8), xlabel=metric.label, title=metric.title)

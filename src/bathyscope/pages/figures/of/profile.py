@@ -16,7 +16,7 @@ from bathyscope.errors import OptionError
 from bathyscope.pages.figures.kind import Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.head.canvas import ROLES
-from bathyscope.pages.head.classes import CARRIES, COLOURS, LETTERS, NAMES, class_of, write_cost
+from bathyscope.pages.head.classes import CARRIES, COLOURS, LETTERS, NAMES, bar_share, class_of, highest_bar, write_cost
 from bathyscope.pages.head.depths import list_rows
 from bathyscope.pages.head.layouts import TILES_UP_TO
 from bathyscope.pages.head.numbers import CRITERIA, Mark, Points, Profile, read_profile
@@ -30,7 +30,8 @@ _ROW: Final = 0.2
 _NARROW_INCHES: Final = 5.0
 _SHORT_TILE, _LONG_TILE = 14.0, 30.0
 """Points of a tile's width from which it has room for ``.16`` and for ``+0.16``."""
-_LEAST_BAR: Final = 0.03
+_SHORTEST_BAR: Final = 0.05
+"""Height of the bar of a loss below the scale, as a share of the highest."""
 _LETTER_INCHES: Final = 0.073
 """Width of a bold letter of eight points, rather too wide than too narrow."""
 _AXIS_SHARE: Final = 0.83
@@ -67,7 +68,7 @@ def find_profile(run: Run, cluster: str | None = None, width: float | None = Non
 
 
 def _choose_size(profile: Profile, width: float) -> tuple[float, float]:
-    """Return a size at which nothing is cut: a row more for each depth, and room for what stands below."""
+    """Return a size at which nothing is cut: a row more for each depth, and room for what is below."""
     narrow = width < _NARROW_INCHES
     height = 1.35 + 0.19 * len(list_rows(profile))
     if profile.costs is not None:
@@ -123,24 +124,17 @@ def _draw_share(ax: Axes, profile: Profile) -> None:
     ax.set_ylabel("with final prediction", loc="bottom")
     for control in profile.controls:
         for curve, n_blocks in zip(control.curves, control.n_blocks):
-            # A control of another number of blocks is drawn over the share of its own depth.
-            places = [place * profile.n_blocks / n_blocks for place in curve.places]
-            ax.plot(places, curve.mean, color=style.MUTED, linewidth=0.9, alpha=0.8)
+            points = curve.curve(n_blocks, profile.n_blocks)
+            ax.plot(*zip(*points), color=style.MUTED, linewidth=0.9, alpha=0.8)
     share = profile.share
     if share is None:
         return
-    bounded = [place for place, low in enumerate(share.low) if not math.isnan(low)]
-    if len(bounded) > 1:
-        ax.fill_between(
-            [share.places[place] for place in bounded],
-            [share.low[place] for place in bounded],
-            [share.high[place] for place in bounded],
-            color=style.INK,
-            alpha=0.14,
-            linewidth=0,
-        )
+    if band := share.band():
+        places, low, high = zip(*band)
+        ax.fill_between(places, low, high, color=style.INK, alpha=0.14, linewidth=0)
     marker = "o" if profile.n_blocks <= TILES_UP_TO else None
-    ax.plot(share.places, share.mean, color=style.INK, linewidth=1.6, marker=marker, markersize=2.6)
+    points = share.curve(profile.n_blocks, profile.n_blocks)
+    ax.plot(*zip(*points), color=style.INK, linewidth=1.6, marker=marker, markersize=2.6)
 
 
 def _draw_mark(
@@ -168,7 +162,7 @@ def _draw_mark(
     interval = "" if narrow else interval_text(mark.low, mark.high)
     text = f"{label} ({interval})" if interval else label
     left, right = (mark.value, mark.value) if math.isnan(mark.low) else (mark.low, mark.high)
-    # Rows stand above the axis of shares, so the margin of its ticks is free for them too.
+    # Rows are above the axis of shares, so the margin of its ticks is free for them too.
     axis = inches * _AXIS_SHARE
     room = {"right": inches - axis + axis * left / profile.n_blocks, "left": axis * (1 - right / profile.n_blocks)}
     needed = len(text) * _LETTER_INCHES + 0.15
@@ -188,13 +182,13 @@ def _draw_mark(
 
 def _draw_costs(ax: Axes, profile: Profile, costs: Points, points: float) -> None:
     """Draw tiles with their numbers where these have room, else bars on a logarithmic scale."""
-    width = points / profile.n_blocks
+    width, highest = points / profile.n_blocks, highest_bar(costs.mean)
     tiles = width >= _SHORT_TILE and profile.n_blocks <= TILES_UP_TO
     for block, loss in zip(costs.places, costs.mean):
         if math.isnan(loss):
             continue
         level = class_of(loss)
-        height = 1.0 if tiles else _bar_height(loss, costs)
+        height = 1.0 if tiles else _SHORTEST_BAR + (1 - _SHORTEST_BAR) * bar_share(loss, highest)
         gap = 0.04 if tiles else 0.08
         ax.add_patch(Rectangle((block + gap, 0), 1 - 2 * gap, height, facecolor=COLOURS[level], linewidth=0))
         if tiles:
@@ -209,11 +203,6 @@ def _draw_costs(ax: Axes, profile: Profile, costs: Points, points: float) -> Non
     numbered = range(0, profile.n_blocks, every)
     ax.xaxis.set_major_locator(FixedLocator([block + 0.5 for block in numbered]))
     ax.set_xticklabels([str(block) for block in numbered])
-
-
-def _bar_height(loss: float, costs: Points) -> float:
-    highest = max(1.0, max(cost for cost in costs.mean if not math.isnan(cost)))
-    return 0.05 + 0.95 * max(0.0, math.log(max(loss, _LEAST_BAR) / _LEAST_BAR) / math.log(highest / _LEAST_BAR))
 
 
 def _label_blocks(profile: Profile, inches: float) -> str:

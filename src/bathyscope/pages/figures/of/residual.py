@@ -19,7 +19,7 @@ from bathyscope.runs.run import Run
 
 
 def _list_part_curves(variable: str) -> list[Curve]:
-    """Return the curves of attention, MLP and block, whose keys stand in the variable's name."""
+    """Return the curves of attention, MLP and block, whose keys are in the variable's name."""
     parts = zip(("attn", "mlp", "block"), style.PART_NAMES.values(), PARTS.values())
     return [Curve(variable.format(key), label, look) for key, label, look in parts]
 

@@ -9,7 +9,7 @@ import xarray as xr
 
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.kit.block_effects import REACHES, Effects, drawing
-from bathyscope.pages.figures.kit.token_map import name_place
+from bathyscope.pages.figures.kit.texts import name_place
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.text.provenance import measure_options
 from bathyscope.runs.run import Run

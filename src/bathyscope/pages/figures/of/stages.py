@@ -111,7 +111,7 @@ def _draw_signatures(figure: FigureBase, data: xr.Dataset, band: bool) -> None:
     for ax in axes[:-1]:
         ax.tick_params(axis="x", labelbottom=False)
     _number_stages(axes[0], data)
-    # The numbers of the stages stand between the axes and the title.
+    # The numbers of the stages are between the axes and the title.
     axes[0].set_title("Signatures of the stages of inference", pad=16)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 import torch
 from support import naive, streamed, waves, zoo
+from transformers import GenerationConfig
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, PromptError
-from bathyscope.surveying.writing import Writing, ends_of
+from bathyscope.model.reading import tokenized
+from bathyscope.model.writing import Writing, ends_of
 
 FAMILIES = (
     *("llama", "gpt2", "gpt_neox", "gemma2", "qwen3", "falcon", "bloom", "opt", "mixtral", "cohere2"),
@@ -101,6 +104,29 @@ def test_penalties_of_the_model_change_nothing(monkeypatch: pytest.MonkeyPatch) 
         run = bathyscope.survey(model, [ids], ["lens"], write=NEW, progress=False)
         assert list(run.prompts[0].ids) == expected, name
         assert model.hf.generation_config is settings
+
+
+def test_texts_that_the_limit_ended_are_counted_in_a_warning() -> None:
+    """Of a model that could have ended them; one that has no end of text never does."""
+    model = waves.loaded("llama")
+    ids = zoo.prompts(model.hf, (7, 9, 6))
+    texts = [greedy("llama", own, NEW)[len(own) :] for own in ids]
+    # a token that some texts have, and others have not
+    end = next(token for token in texts[0] if 0 < sum(token in text for text in texts) < 3)
+    count = sum(end not in text for text in texts)
+    settings = model.hf.generation_config
+    model.hf.generation_config = GenerationConfig(eos_token_id=end)
+    try:
+        said = rf"The limit of {NEW} tokens ended {count} of 3 continuations \({count / 3:.0%}\) before the model did"
+        with pytest.warns(UserWarning, match=said):
+            written = Writing(NEW).continued(model, tokenized(model, ids), progress=False)
+        model.hf.generation_config = GenerationConfig(eos_token_id=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Writing(NEW).continued(model, tokenized(model, ids), progress=False)
+    finally:
+        model.hf.generation_config = settings
+    assert [own.labels["ended"] for own in written] == [int(end in text) for text in texts]
 
 
 def test_an_answer_that_was_cut_off_is_neither_right_nor_wrong() -> None:

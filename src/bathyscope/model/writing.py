@@ -15,15 +15,17 @@ from transformers import GenerationConfig
 
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, PromptError, warn
-from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.recording import reset_rotary
 from bathyscope.model.continuing import generating_by, writes_on_a_cache
+from bathyscope.model.model import Model
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
 from bathyscope.prompts.prompts import WRITTEN, Prompts
 
 OF_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
-"""Options of measures where none are given: what was written is measured, and stands behind the whole question."""
+"""Options of measures where none are given: what was written is measured, and is behind the whole question."""
+_MOST_CUT_OFF: Final = 0.05
+"""Share of continuations that the limit may end before it is warned of."""
 LABELS: Final = ("written", "ended", "right")
 """Tokens that were written; 1 where the model ended its text itself; 1 where it wrote the prompt's answer."""
 
@@ -54,33 +56,36 @@ class Writing:
             PromptError: a prompt that would grow beyond the context, or has a label of a name in ``LABELS``.
         """
         self._require_possible(model, prompts)
-        questions = [_question(prompt) for prompt in prompts]
-        cached = writes_on_a_cache(model.hf)
         written: list[TokenizedPrompt] = []
         cut_off: list[int] = []
-        with ProgressBar(f"{model.name} is writing", len(prompts) * self.tokens, quiet=not progress) as bar:
-            for prompt, question in zip(prompts, questions):
-                tokens = self._tokens(model, question, cached)
-                labels: dict[str, Label] = {
-                    **prompt.labels,
-                    "written": len(tokens),
-                    "ended": int(tokens[-1] in ends_of(model)),
-                }
-                if prompt.answer_tokens is not None:
-                    answer = prompt.ids[-prompt.answer_tokens :]
-                    if self._is_cut_off(tokens, answer, bool(labels["ended"])):
-                        cut_off.append(len(answer))
-                    else:
-                        labels["right"] = int(tuple(tokens[: len(answer)]) == answer)
-                ids = (*question, *tokens)
-                written.append(replace(prompt, ids=ids, answer_tokens=len(tokens), labels=labels))
-                bar.advance(self.tokens)
+        texts = self.texts(model, prompts, title=f"{model.name} is writing", progress=progress)
+        for prompt, tokens in zip(prompts, texts):
+            labels: dict[str, Label] = {
+                **prompt.labels,
+                "written": len(tokens),
+                "ended": int(tokens[-1] in ends_of(model)),
+            }
+            if prompt.answer_tokens is not None:
+                answer = prompt.ids[-prompt.answer_tokens :]
+                if self._is_cut_off(tokens, answer, bool(labels["ended"])):
+                    cut_off.append(len(answer))
+                else:
+                    labels["right"] = int(tuple(tokens[: len(answer)]) == answer)
+            ids = (*question_of(prompt), *tokens)
+            written.append(replace(prompt, ids=ids, answer_tokens=len(tokens), labels=labels))
         if cut_off:
             answers = sum(prompt.answer_tokens is not None for prompt in prompts)
             warn(
                 f"For {len(cut_off)} of {answers} prompts with answers, the {self.tokens} tokens that were written "
                 "agree with an answer that has more; whether it is right is unknown. Write more tokens "
                 f"(write={max(cut_off)})."
+            )
+        unended = sum(prompt.labels["ended"] == 0 for prompt in written)
+        # a model without such a token never ends a text
+        if ends_of(model) and unended > _MOST_CUT_OFF * len(written):
+            warn(
+                f"The limit of {self.tokens} tokens ended {unended} of {len(written)} continuations "
+                f"({unended / len(written):.0%}) before the model did. Write more tokens to have them whole."
             )
         return replace(prompts, items=tuple(written), dataset=f"{prompts.dataset} ({self})", record=None)
 
@@ -100,15 +105,29 @@ class Writing:
         if clash is not None:
             raise PromptError(f"The prompts have a label {clash!r}, which says what was written. Rename it.")
         most = model.max_tokens
-        longest = max(prompts, key=lambda prompt: len(_question(prompt)))
-        if most is not None and len(_question(longest)) + self.tokens > most:
+        longest = max(prompts, key=lambda prompt: len(question_of(prompt)))
+        if most is not None and len(question_of(longest)) + self.tokens > most:
             raise PromptError(
-                f"Prompt {longest.id!r} has {len(_question(longest))} tokens and would have {self.tokens} more, and "
+                f"Prompt {longest.id!r} has {len(question_of(longest))} tokens and would have {self.tokens} more, and "
                 f"{model.name} takes {most}. Write fewer tokens, or leave out longer prompts."
             )
 
+    def texts(self, model: Model, prompts: Prompts, *, title: str, progress: bool = True) -> list[list[int]]:
+        """Return what the model, as it runs at the moment, writes to prompts in place of their answers.
+
+        Args:
+            title: of the progress bar.
+        """
+        cached = writes_on_a_cache(model.hf)
+        texts = []
+        with ProgressBar(title, len(prompts) * self.tokens, quiet=not progress) as bar:
+            for prompt in prompts:
+                texts.append(self._write_after(model, question_of(prompt), cached))
+                bar.advance(self.tokens)
+        return texts
+
     @torch.no_grad()
-    def _tokens(self, model: Model, question: Sequence[int], cached: bool) -> list[int]:
+    def _write_after(self, model: Model, question: Sequence[int], cached: bool) -> list[int]:
         """Return what is written after one question, the end of the text included; at least one token."""
         hf: Any = model.hf
         ids_1T = torch.tensor([list(question)], device=model.device)
@@ -141,7 +160,7 @@ def ends_of(model: Model) -> frozenset[int]:
     return frozenset(int(token) for token in ends if token is not None)
 
 
-def _question(prompt: TokenizedPrompt) -> tuple[int, ...]:
+def question_of(prompt: TokenizedPrompt) -> tuple[int, ...]:
     """Return a prompt without its answer."""
     return prompt.ids if prompt.answer_tokens is None else prompt.ids[: -prompt.answer_tokens]
 
