@@ -327,4 +327,18 @@ BUGS: tuple[Bug, ...] = (
         "if True:",
         "analysis/depths/test_pairing.py::test_two_readings_of_one_source_are_named",
     ),
+    Bug(
+        "prompts/notices",
+        "texts-of-unknown-words-are-measured-in-silence",
+        "if 2 * count >= len(ids) > 0:",
+        "if count > len(ids) > 0:",
+        "prompts/test_tokenize.py::test_texts_of_words_that_the_tokenizer_does_not_know_are_a_warning",
+    ),
+    Bug(
+        "prompts/tokenizer",
+        "a-token-that-ends-texts-stands-for-unknown-words",
+        "return None if unknown in ends else unknown",
+        "return unknown",
+        "prompts/test_tokenize.py::test_texts_of_words_that_the_tokenizer_does_not_know_are_a_warning",
+    ),
 )

@@ -245,4 +245,11 @@ BUGS: tuple[Bug, ...] = (
         "_copies(sides, of_each_run=False)",
         "analysis/depths/test_comparing.py::test_clusters_of_the_same_tokens_are_not_joined_where_two_runs_contradict",
     ),
+    Bug(
+        "analysis/depths/side",
+        "two-parts-of-a-run-are-the-same-run",
+        'if any("prompts" in other.cut for other, its in zip(runs, places) if its == place):',
+        "if False:",
+        "analysis/depths/test_comparing.py::test_bad_input_is_refused_with_the_way_out",
+    ),
 )

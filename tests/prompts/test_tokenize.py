@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.word_tokenizer import word_tokenizer
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
@@ -252,3 +254,23 @@ def test_tokens_of_the_authors_code(shared: Callable[[str], Path]) -> None:
     for pair in tokenize(resolve(pairs), tokenizer, max_tokens=1024, vocab_size=4096):
         expected = golden["token_skip"][pair.id]
         assert (list(pair.ids), pair.answer_tokens) == (expected["ids"], expected["alen"])
+
+
+def test_texts_of_words_that_the_tokenizer_does_not_know_are_a_warning() -> None:
+    tokenizer = word_tokenizer(["red", "green"])
+    texts = ["red green red green", "red blue green", "red blue yellow green", "blue yellow"]
+    given = PromptSet(tuple(Prompt(text=text, id=f"t{n}") for n, text in enumerate(texts)), "given")
+    with pytest.warns(
+        UserWarning, match=r"In 2 of 4 prompts of given half .* are <unk>.* prompt 't2': 2 of 4\. "
+    ) as caught:
+        tokenize(given, tokenizer, max_tokens=None)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tokenize(PromptSet(given.prompts[:2], "given"), tokenizer, max_tokens=None)
+        tokenize(PromptSet((Prompt(ids=[0, 0, 0]),), "given"), tokenizer, max_tokens=None)
+    # as in GPT-2, where that token ends texts and stands for no word
+    tokenizer.eos_token = "<unk>"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tokenize(given, tokenizer, max_tokens=None)

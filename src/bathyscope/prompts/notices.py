@@ -23,6 +23,7 @@ class Notices:
         one_words: prompts whose answer continues the question's last word, and that word.
         blanks: prompts whose answer was put behind a text with more than one blank between them.
         marked: prompts in a chat whose texts hold special tokens, and the first such token.
+        strange: prompts of which half or more are the token for unknown words, and how many tokens are.
         remarks: of a chat template's rendering: what is said of it, and of which prompts.
     """
 
@@ -31,6 +32,7 @@ class Notices:
     one_words: dict[str, tuple[str, str]] = field(default_factory=dict)
     blanks: list[str] = field(default_factory=list)
     marked: dict[str, str] = field(default_factory=dict)
+    strange: dict[str, str] = field(default_factory=dict)
     remarks: dict[str, list[str]] = field(default_factory=dict)
     _texts: set[str] = field(default_factory=set)
     _ids: set[tuple[int, ...]] = field(default_factory=set)
@@ -82,6 +84,13 @@ class Notices:
                 f"{len(self.marked)} of {where} hold special tokens, and chat=True writes them into the user's turn; "
                 f"the first is prompt {name!r}: {mark}. Leave chat out for chats that are written out."
             )
+        if self.strange:
+            name, share = next(iter(self.strange.items()))
+            warn(
+                f"In {len(self.strange)} of {where} half of the tokens or more are {tokenizer.unk_token}, which stands "
+                f"for what the tokenizer does not know; the first is prompt {name!r}: {share}. Give texts of the "
+                "model's own language, or load the model with its own tokenizer (load(model, tokenizer=…))."
+            )
         for remark, names in self.remarks.items():
             warn(f"In {len(names)} of {where} {remark}; the first is prompt {names[0]!r}.")
         if asks_clock:
@@ -91,6 +100,12 @@ class Notices:
             )
         if len(self._texts) > 1 and len(self._ids) == 1:
             warn(f"All texts among the {where} have the same token ids: the tokenizer does not tell them apart.")
+
+    def look_for_unknown(self, name: str, ids: tuple[int, ...], unknown: int | None) -> None:
+        """Remember a prompt that is largely the token for unknown words, of which a model can tell little."""
+        count = 0 if unknown is None else ids.count(unknown)
+        if 2 * count >= len(ids) > 0:
+            self.strange[name] = f"{count} of {len(ids)}"
 
     def look_at_seam(self, name: str, question: str, answer: str) -> None:
         """Remember a prompt whose answer continues the question's last word."""

@@ -20,6 +20,7 @@ from bathyscope.prompts.encode import Encoded, Encoder
 from bathyscope.prompts.label_checks import checked_labels, require_exact
 from bathyscope.prompts.notices import Notices
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt, require_words
+from bathyscope.prompts.tokenizer import unknown_token
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -173,6 +174,7 @@ def _notice(
     """Remember what is unusual about how a text was read."""
     turns = reading.turns
     notices.add_text(reading.words, encoded.ids)
+    notices.look_for_unknown(name, encoded.ids, unknown_token(encoder.tokenizer))
     remarks = list(turns.remarks)
     if encoded.begins_twice and encoder.chat:
         mark = str(encoder.tokenizer.bos_token or encoder.tokenizer.cls_token)

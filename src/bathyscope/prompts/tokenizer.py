@@ -132,6 +132,14 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def unknown_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Return the token for unknown words; None without one, and where it also begins or ends texts, as in GPT-2."""
+    names = ("unk", "bos", "eos", "cls", "sep")
+    # a tokenizer that is none of transformers may lack them
+    unknown, *ends = (getattr(tokenizer, f"{name}_token_id", None) for name in names)
+    return None if unknown in ends else unknown
+
+
 def special_places(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase | None) -> tuple[int, ...]:
     """Return the places of tokens that mark where texts and turns begin and end, and are no text themselves.
 
@@ -141,10 +149,7 @@ def special_places(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase | None
         return ()
     # Tokens of turns (<|im_start|>) may be listed among the added tokens alone.
     added = {token_id for token_id, token in tokenizer.added_tokens_decoder.items() if token.special}
-    marks = added | set(tokenizer.all_special_ids)
-    ends = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id}
-    if tokenizer.unk_token_id not in ends:
-        marks.discard(tokenizer.unk_token_id)
+    marks = (added | set(tokenizer.all_special_ids)) - {unknown_token(tokenizer)}
     return tuple(place for place, token_id in enumerate(ids) if token_id in marks)
 
 

@@ -361,6 +361,9 @@ def test_bad_input_is_refused_with_the_way_out(tmp_path: Path) -> None:
     placed = [dataclasses.replace(run, path=tmp_path / "x" / ".." / "run") for run in (ONE, TWO)]
     with pytest.raises(OptionError, match="The same run was given twice"):
         bathyscope.compare(placed)
+    halves = [placed[0].select(prompts=chosen) for chosen in ("0-2", "3-5")]
+    with pytest.raises(OptionError, match=r"Parts of one run were given \(.*run'\).* --by LABEL"):
+        bathyscope.compare(halves)
     parts = [dataclasses.replace(run, path=tmp_path / f"part {n}") for n, run in enumerate((ONE, ONE), 1)]
     for place, part in enumerate(parts):
         record = {**ONE.manifest["record"], "finished": None, "shards": [{"index": place}]}

@@ -189,6 +189,11 @@ def _refuse_repeated(runs: Sequence[Run]) -> None:
     for run, place in zip(runs, places):
         if places.count(place) > 1:
             where = "one in memory" if run.path is None else repr(str(run.path))
+            if any("prompts" in other.cut for other, its in zip(runs, places) if its == place):
+                raise OptionError(
+                    f"Parts of one run were given ({where}), which can differ in their prompts alone. Compare groups "
+                    f"of its prompts by a label: group(run, by=...) ({name_command('group')} RUN --by LABEL)."
+                )
             raise OptionError(
                 f"The same run was given twice ({where}); a run does not differ from itself. Give each run once."
             )
