@@ -11,11 +11,11 @@ from hypothesis import given
 from bathyscope.core.text import (
     elided,
     left_over_place,
+    legible,
     level_text,
     literal_markdown,
     markdown_table,
     scaled,
-    shown,
     signed,
     true_minus,
     without_places,
@@ -36,12 +36,12 @@ from bathyscope.core.text import (
     ],
 )
 def test_what_acts_is_seen_and_the_rest_stays(given: object, seen: str) -> None:
-    assert shown(given) == seen
-    shown(given).encode("utf-8")
+    assert legible(given) == seen
+    legible(given).encode("utf-8")
 
 
 def test_what_is_wanted_is_kept() -> None:
-    assert shown("two\nlines\x1b", keep="\n") == "two\nlines" + r"\x1b"
+    assert legible("two\nlines\x1b", keep="\n") == "two\nlines" + r"\x1b"
 
 
 def test_long_texts_end_in_an_ellipsis() -> None:

@@ -127,6 +127,6 @@ def test_a_manifest_of_many_paths_is_looked_for_in_few_patterns() -> None:
     tree = {"paths": [f"/srv/{number}/model" for number in range(5000)], "deep": deep, "command": "/b" * 100_000}
     places = Places(tree)
     assert places.without(f"at {deep} and /srv/3/model") == "at a and model"
-    pattern = places._known
+    pattern = places._pattern
     assert pattern is not None
     assert len(pattern.pattern) < 1_000_000

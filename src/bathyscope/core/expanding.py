@@ -65,16 +65,18 @@ class _Counted(RawIOBase):
         self._most = most_unpacked(self._packed)
         self._bytes = self._bytes_in_line = 0
         if self._packed < _LOOKED_THROUGH:
-            self._look_through()
+            self._look_through(stream)
 
-    def _look_through(self) -> None:
+    def _look_through(self, stream: BufferedReader) -> None:
         """Count what a small file unpacks to before anybody reads lines of it, which takes a hundred times as long."""
         total = 0
         # a damaged file is said where it is read
         with suppress(OSError, EOFError, zlib.error):
             while total <= self._most and (count := len(self._stream.read(1 << 20))):
                 total += count
-        self._stream.seek(0)
+        stream.seek(0)
+        # a reader that has met damage would take the rest of the file for its end
+        self._stream = gzip.GzipFile(fileobj=stream)
         self._require_few(total)
 
     def readable(self) -> bool:

@@ -15,8 +15,9 @@ def noting() -> Iterator[set[Remark]]:
     """Note the warnings that are shown inside.
 
     Example:
+        >>> from bathyscope.errors import warn
         >>> with noting() as shown_already, leaving_out({(UserWarning, "known")}):
-        ...     warnings.warn("known")
+        ...     warn("known")
         >>> shown_already
         set()
     """

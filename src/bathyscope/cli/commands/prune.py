@@ -33,8 +33,7 @@ Examples:
   bathyscope prune ./model --calibration "train.txt:80" --test "other.txt:80" --max-cost 0.05
   bathyscope prune ./model --calibration code=a.txt:80 --calibration prose=b.txt:80 --test code=c.txt:80 \
       --test prose=d.txt:80 --drop 3 --joint worst
-  bathyscope prune ./model --calibration "train.txt:80" --test "other.txt:80" --drop 3 --evaluate arc_easy,problems.yaml
-  bathyscope prune ./model --calibration "written:40?tokens=512" --test problems.jsonl --drop 2
+  bathyscope prune ./model --calibration "written:40?tokens=512" --test problems.jsonl --drop 2 --evaluate problems.yaml
   bathyscope show runs/pruned
 
 With --out the same command resumes where it was interrupted. Ends with 6 where not
