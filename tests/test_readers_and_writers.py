@@ -31,6 +31,7 @@ EXEMPT: Final = {
     "core/atomic.py:create": ONLY_HERE,
     "core/atomic.py:write_atomically": ONLY_HERE,
     "core/expanding.py:__init__": "a packed stream that is open already",
+    "core/expanding.py:_look_through": "a packed stream that is open already",
     "core/foreign.py:open_regular": ONLY_HERE,
     "core/headroom.py:_mapped": SYSTEM,
     "core/lazy.py:homes": PACKAGE,

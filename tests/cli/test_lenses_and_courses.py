@@ -68,7 +68,7 @@ def test_what_was_written_is_judged(
     assert main(["compare", "written", str(tmp_path / "run"), "--permutations", "99"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("The model wrote the right answer to ")
-    assert "of 5 prompts." in " ".join(out.split())
+    assert "of 5 prompts; the limit of tokens ended 5 of the texts." in " ".join(out.split())
     assert "nan" not in out
 
 

@@ -356,7 +356,11 @@ def test_what_cannot_be_watched_is_refused_before_the_first_step(tmp_path: Path)
             bathyscope.watch(model() if hf is None else hf, prompts, out=tmp_path / "c", progress=False, **options)
         assert not (tmp_path / "c").exists()
 
-    refused(ModelError, r"scattered over processes .* Survey its checkpoints instead", FSDPModel())
+    refused(
+        ModelError,
+        r"\(DeepSpeed ZeRO-3, or FSDP of version 1\)\. Use version 2 .* or survey the checkpoints",
+        FSDPModel(),
+    )
     refused(ModelError, r"Linear is no model of transformers, nor does it wrap one", nn.Linear(2, 2))
     refused(ModelError, r"in memory; str given\. Of a folder of checkpoints, survey each: bathyscope\.course", "folder")  # type: ignore[arg-type]
     refused(OptionError, r"Unknown measure 'lense'\. Did you mean 'lens'", measures="lens,lense")

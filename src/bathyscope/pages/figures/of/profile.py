@@ -34,6 +34,8 @@ _SHORTEST_BAR: Final = 0.05
 """Height of the bar of a loss below the scale, as a share of the highest."""
 _LETTER_INCHES: Final = 0.073
 """Width of a bold letter of eight points, rather too wide than too narrow."""
+_TITLE_INCHES: Final = 0.2
+"""Width of the title of the axis of shares, which is as high as the picture."""
 _AXIS_SHARE: Final = 0.83
 """Width of the axes as a share of the figure's, about."""
 
@@ -162,9 +164,10 @@ def _draw_mark(
     interval = "" if narrow else interval_text(mark.low, mark.high)
     text = f"{label} ({interval})" if interval else label
     left, right = (mark.value, mark.value) if math.isnan(mark.low) else (mark.low, mark.high)
-    # Rows are above the axis of shares, so the margin of its ticks is free for them too.
+    # Rows are above the axis of shares, so the margin of its ticks is free for them too, but for its title.
     axis = inches * _AXIS_SHARE
-    room = {"right": inches - axis + axis * left / profile.n_blocks, "left": axis * (1 - right / profile.n_blocks)}
+    margin = max(0.0, inches - axis - (_TITLE_INCHES if ax.get_ylabel() else 0.0))
+    room = {"right": margin + axis * left / profile.n_blocks, "left": axis * (1 - right / profile.n_blocks)}
     needed = len(text) * _LETTER_INCHES + 0.15
     side = "right" if room["right"] >= min(needed, room["left"]) else "left"
     ax.annotate(
