@@ -19,6 +19,7 @@ import torch
 from support.trainings import PROMPTS, STEPS, Rows, model
 from transformers import Trainer, TrainingArguments
 
+from bathyscope.runs.writer import RunWriter
 from bathyscope.surveying.training import watch as watching
 from bathyscope.training import DepthCallback
 
@@ -29,8 +30,7 @@ def kill_in(step: int) -> None:
 
     def killing(hf: Any, prompts: Any, measures: Any, *, out: Path, **options: Any) -> Any:
         if out.name == f"step-{step:08d}":
-            survey(hf, prompts, measures, out=out, part="1/2", batch_tokens=1, **options)
-            os.kill(os.getpid(), signal.SIGKILL)
+            RunWriter.finish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
         return survey(hf, prompts, measures, out=out, batch_tokens=1, **options)
 
     watching.survey = killing  # type: ignore[assignment]
