@@ -38,7 +38,9 @@ class Three:
 
     def close(self, rank: int) -> None:
         """End the connections of a rank, as the system does for a process that was killed."""
-        for peer in self.lines[rank]._peers.values():
+        # a process that was killed has no thread that would pass on what it hears meanwhile
+        peers, self.lines[rank]._peers = self.lines[rank]._peers, {}
+        for peer in peers.values():
             # what the other side has closed already is closed
             with suppress(OSError):
                 peer.shutdown(socket.SHUT_RDWR)
