@@ -92,7 +92,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "analysis/depths/sentences",
         "a-headline-hides-its-level",
-        'return "" if comparison.level == USUAL_LEVEL else',
+        'return "" if comparison.level == LEVEL else',
         'return "" if comparison.level else',
         "analysis/depths/test_leading.py::test_a_headline_names_a_level_that_is_not_the_usual_one",
     ),

@@ -13,7 +13,7 @@ from bathyscope.model.model import Model
 from bathyscope.prompts.in_memory import Source, sources
 from bathyscope.prompts.padding import EdgeTokens
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.reading import READING, reading_record
+from bathyscope.prompts.reading import READING, is_chat_form, reading_record
 from bathyscope.prompts.source import needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import tokenizer_hash
@@ -106,13 +106,10 @@ class PromptReading:
     chat: ChatForm = False
 
     def __post_init__(self) -> None:
-        chat = self.chat
-        if not isinstance(chat, bool | Mapping) or (
-            isinstance(chat, Mapping) and not all(isinstance(key, str) for key in chat)
-        ):
+        if not is_chat_form(self.chat):
             raise OptionError(
-                f"chat={describe_value(chat)} must be True, False, or a dict of options of the chat template, such as "
-                '{"enable_thinking": False}.'
+                f"chat={describe_value(self.chat)} must be True, False, or a dict of options of the chat template, "
+                'such as {"enable_thinking": False}.'
             )
 
     @property

@@ -7,6 +7,7 @@ Everything here that gives whole tensors is a collective: all ranks ask for the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -20,6 +21,7 @@ from bathyscope.model.origins import unbound
 from bathyscope.model.ranks import of_all
 
 _CHUNK_BYTES: Final = 1 << 26
+_FSDP: Final = "torch.distributed.fsdp"
 _PLANS: Final = "transformers.distributed"
 """Package that replaces the ``forward`` of modules with split weights."""
 
@@ -35,12 +37,18 @@ def is_split(hf: nn.Module) -> bool:
     return any(is_shard(value.data) for value in hf.parameters())
 
 
+def is_fully_sharded(hf: nn.Module) -> bool:
+    """Return whether FSDP (``fully_shard``) scatters a model's weights."""
+    # nothing of it exists where nobody has imported it
+    kind = getattr(sys.modules.get(_FSDP), "FSDPModule", None)
+    return kind is not None and any(isinstance(module, kind) for module in hf.modules())
+
+
 def split_fault(hf: nn.Module) -> str:
     """Say why the split weights of a model cannot be read; empty where transformers' own plan has split them."""
     import torch.distributed as dist
-    from torch.distributed.fsdp import FSDPModule
 
-    if any(isinstance(module, FSDPModule) for module in hf.modules()):
+    if is_fully_sharded(hf):
         return "is split by FSDP, which gathers blocks for a training's forward"
     setting: Any = getattr(getattr(hf, "config", None), "distributed_config", None)
     if setting is None:

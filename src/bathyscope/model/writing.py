@@ -24,8 +24,8 @@ from bathyscope.prompts.prompts import WRITTEN, Prompts
 
 OF_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
 """Options of measures where none are given: what was written is measured, and is behind the whole question."""
-_MOST_CUT_OFF: Final = 0.05
-"""Share of continuations that the limit may end before it is warned of."""
+MOST_CUT_OFF: Final = 0.05
+"""Share of texts that the limit may end before it is warned of, since they then say more of it than of the model."""
 LABELS: Final = ("written", "ended", "right")
 """Tokens that were written; 1 where the model ended its text itself; 1 where it wrote the prompt's answer."""
 
@@ -82,7 +82,7 @@ class Writing:
             )
         unended = sum(prompt.labels["ended"] == 0 for prompt in written)
         # a model without such a token never ends a text
-        if ends_of(model) and unended > _MOST_CUT_OFF * len(written):
+        if ends_of(model) and unended > MOST_CUT_OFF * len(written):
             warn(
                 f"The limit of {self.tokens} tokens ended {unended} of {len(written)} continuations "
                 f"({unended / len(written):.0%}) before the model did. Write more tokens to have them whole."

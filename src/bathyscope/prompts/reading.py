@@ -16,6 +16,11 @@ READING: Final = "reading"
 _SPECIAL, _CHAT = "add_special_tokens", "chat"
 
 
+def is_chat_form(value: object) -> bool:
+    """Return whether a value is one that the option ``chat`` may have."""
+    return isinstance(value, bool) or (isinstance(value, Mapping) and all(isinstance(name, str) for name in value))
+
+
 def reading_record(add_special_tokens: bool, chat: ChatForm) -> dict[str, Any]:
     """Return what a result says of it, as plain JSON values; empty for texts as they stand with special tokens."""
     options = {_SPECIAL: add_special_tokens, _CHAT: dict(chat) if isinstance(chat, Mapping) else chat}
@@ -40,8 +45,7 @@ def recorded_reading(record: object) -> dict[str, Any]:
     if record is None or record == {}:
         return {}
     chat = record.get(_CHAT) if isinstance(record, Mapping) else None
-    is_chat = isinstance(chat, bool) or (isinstance(chat, Mapping) and all(isinstance(name, str) for name in chat))
-    if not isinstance(record, Mapping) or not isinstance(record.get(_SPECIAL), bool) or not is_chat:
+    if not isinstance(record, Mapping) or not isinstance(record.get(_SPECIAL), bool) or not is_chat_form(chat):
         raise StoreError(
             f"The result says that its prompts were read by {elided(repr(record), 80)}; allowed are "
             "add_special_tokens, true or false, and chat, true, false or options of a template. Restore it from a copy."

@@ -20,10 +20,10 @@ from statsmodels.stats.outliers_influence import variance_inflation_factor
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.statistics.uncertainty import agree
 
 LAYERS: Final = "layers"
 INTERCEPT: Final = "intercept"
-_ROUNDING: Final = 1e-12
 """Of its size, by which a number that is the same for all models may differ."""
 VIF_LIMIT: Final = 10.0
 """Variance inflation factor above which a coefficient is hardly told from the others."""
@@ -125,7 +125,7 @@ def _design(
 
 def _check(score: FloatArray, predictors: Mapping[str, FloatArray], design: FloatArray, terms: int) -> None:
     for name, values in {**predictors, "score": score}.items():
-        if np.ptp(values) <= _ROUNDING * np.abs(values).max():
+        if agree(values):
             cure = "" if name in (LAYERS, "score") else f"; leave it out: covariates without {name!r}"
             raise OptionError(f"All models have the same {name} ({values[0]:g}), which then explains nothing{cure}.")
     models, parameters = design.shape

@@ -17,6 +17,7 @@ from scipy import stats
 from bathyscope.analysis.depths.questions import DIFFERENCE
 from bathyscope.core.estimates import Estimate, write_signed
 from bathyscope.core.text import capitalised, level_text
+from bathyscope.runs.readings import LEVEL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,7 +27,6 @@ LEADING: Final = ("prediction", "settle")
 HEADS: Final = ("half", "readable")
 """Readings that a comparison is headed by: the first that both runs have."""
 POWER: Final = 0.8
-USUAL_LEVEL: Final = 0.95
 _MOST: Final = 100_000
 
 
@@ -137,7 +137,7 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
 
 def _of_level(comparison: HasDifferences) -> str:
     """Name the level of the intervals unless it is the usual one: at 50 % every second difference is by chance."""
-    return "" if comparison.level == USUAL_LEVEL else f" by intervals of {level_text(comparison.level)}"
+    return "" if comparison.level == LEVEL else f" by intervals of {level_text(comparison.level)}"
 
 
 def _both_depths(comparison: HasDifferences, number: int, row: ComparedDepth | None) -> str:

@@ -15,6 +15,7 @@ from bathyscope.core.result import TabledResult
 from bathyscope.core.tables import TextTable
 from bathyscope.errors import warn
 from bathyscope.labels import Label, Table, labelled
+from bathyscope.model.writing import MOST_CUT_OFF
 from bathyscope.statistics.bootstrap import Interval, mean_interval
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import are_shares, share_difference_interval, share_interval
@@ -37,8 +38,6 @@ _TABLE: Table = {
 }
 CUT_OFF = "cut_off"
 _CUT_OFF_TITLE = "cut off"
-_MOST_CUT_OFF = 0.05
-"""Share of answers that may be cut off before a score says more of the limit than of the model."""
 _LEGEND = (
     "Value ± standard error over documents; in brackets the difference from the normal model on the same documents, ± "
     "its standard error (none where documents agree). loglikelihood: of the right answer, in nats."
@@ -201,12 +200,12 @@ def _tell_cut_answers(data: xr.Dataset) -> list[str]:
     sentences = []
     for task in data["task"].values.tolist():
         shares = data[CUT_OFF].sel(task=task).values
-        many = np.flatnonzero(np.nan_to_num(shares) > _MOST_CUT_OFF)
+        many = np.flatnonzero(np.nan_to_num(shares) > MOST_CUT_OFF)
         if not many.size:
             continue
         worst = many[np.argmax(shares[many])]
         schedule = str(data["schedule"].values[worst])
-        others = f" and in more than {_MOST_CUT_OFF:.0%} under {many.size - 1} more" if many.size > 1 else ""
+        others = f" and in more than {MOST_CUT_OFF:.0%} under {many.size - 1} more" if many.size > 1 else ""
         sentences.append(
             f"{task}: the limit of tokens ended {shares[worst]:.0%} of answers "
             f"{'of the normal model' if schedule == NORMAL else f'under {schedule}'}{others}, and scores read what "

@@ -1,6 +1,7 @@
 """Plans read from the folders and the bytes that ``prune`` wrote."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -38,21 +39,21 @@ def with_tasks(plan: Plan, content: bytes) -> Plan:
 
 def with_speeds(plan: Plan, content: bytes) -> Plan:
     """Return the plan with its speeds, from the bytes of their file."""
-    try:
-        plan = replace(plan, speeds=Speeds.from_record(read_json(content, MOST_DEEP)))
-        _ = plan.text, plan.record()
-    except DAMAGED as error:
-        raise unreadable(SPEED, PRUNING, error) from error
-    return plan
+    return _with_record(plan, SPEED, lambda record: {"speeds": Speeds.from_record(record)}, content)
 
 
 def with_departure(plan: Plan, content: bytes) -> Plan:
     """Return the plan with where the pruned model departs, from the bytes of its file."""
+    return _with_record(plan, DEPARTURE, lambda record: {"departure": WritingDeparture.from_record(record)}, content)
+
+
+def _with_record(plan: Plan, name: str, read: Callable[[Any], dict[str, Any]], content: bytes) -> Plan:
+    """Return the plan with what a further file says; everything that is said of it is read once."""
     try:
-        plan = replace(plan, departure=WritingDeparture.from_record(read_json(content, MOST_DEEP)))
+        plan = replace(plan, **read(read_json(content, MOST_DEEP)))
         _ = plan.text, plan.record()
     except DAMAGED as error:
-        raise unreadable(DEPARTURE, PRUNING, error) from error
+        raise unreadable(name, PRUNING, error) from error
     return plan
 
 

@@ -7,7 +7,6 @@ Of the version of FSDP that is ``torch.distributed.fsdp.fully_shard``, which acc
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -19,20 +18,12 @@ from torch import Tensor, nn
 from bathyscope.model.shards import is_shard
 
 T = TypeVar("T")
-_FSDP: Final = "torch.distributed.fsdp"
 _NOTES: Final = ("__composable_api_state_key", "_is_fsdp_managed_module", "_fsdp_use_orig_params")
 """How the attributes begin in which FSDP keeps its state on a module."""
 _PATIENCE: Final = timedelta(days=7)
 """The others wait for the first one's survey, which may take longer than a step of a training ever does."""
 _ROOM: Final = 1.5
 """So many times the weights have to be free on an accelerator for them to be gathered there, and not in main memory."""
-
-
-def is_fully_sharded(model: nn.Module) -> bool:
-    """Return whether ``fully_shard`` scatters a model's weights."""
-    # nothing of it exists where nobody has imported it, which takes a second
-    kind = getattr(sys.modules.get(_FSDP), "FSDPModule", None)
-    return kind is not None and any(isinstance(module, kind) for module in model.modules())
 
 
 class Gathering:

@@ -16,9 +16,9 @@ from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.replaced import replaced_in_words
-from bathyscope.model.shards import is_shard
+from bathyscope.model.shards import is_fully_sharded, is_shard
 from bathyscope.model.structure import IN_FRONT, copy_modules
-from bathyscope.surveying.training.gathering import as_plain_modules, is_fully_sharded
+from bathyscope.surveying.training.gathering import as_plain_modules
 
 _WRAPPERS: Final = ("module", "_orig_mod")
 """Where data parallelism and ``torch.compile`` keep the model that they wrap."""

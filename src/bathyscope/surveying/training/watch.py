@@ -25,6 +25,7 @@ from bathyscope.core.text import counted, duration
 from bathyscope.errors import BathyscopeError, warn
 from bathyscope.model import Model, load
 from bathyscope.model.identity import identity_of
+from bathyscope.model.shards import is_fully_sharded
 from bathyscope.options import items_of
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
@@ -47,7 +48,7 @@ from bathyscope.surveying.training.folder import (
     shape_of,
     shape_text,
 )
-from bathyscope.surveying.training.gathering import Gathering, is_fully_sharded
+from bathyscope.surveying.training.gathering import Gathering
 from bathyscope.surveying.training.options import STEPS, plain_options, require_share, whole
 from bathyscope.surveying.training.steps import depths_of
 from bathyscope.surveying.training.twin import random_states_kept, twin_of, unwrapped, warn_of_what_stays
