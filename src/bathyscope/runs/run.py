@@ -228,6 +228,7 @@ class Run(RunContents):
             cycle=self.cycle,
             copies=self.copies,
             stored=self.stored,
+            confirmed=self.confirmed,
         )
         return self._verdicts[cluster]
 
