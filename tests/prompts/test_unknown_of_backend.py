@@ -42,7 +42,7 @@ def test_it_is_known_and_stands_for_text(kind: str) -> None:
 def test_texts_that_the_tokenizer_does_not_know_are_warned_of(kind: str) -> None:
     model = bathyscope.load(tiny(), tokenizer=tokenizer_of(kind))
     texts = ["zebra yak xylophone the", "quokka ibis cat"]
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="unknown to the tokenizer of") as caught:
         bathyscope.survey(model, texts, "residual", progress=False)
     messages = [str(warning.message) for warning in caught]
     assert any("half of the tokens or more are [UNK], which stands for what the" in message for message in messages)

@@ -142,10 +142,11 @@ def _warn_of_unknown_tokens(prompts: Sequence[TokenizedPrompt], tokenizer: PreTr
         return
     total = sum(map(len, prompts))
     count = sum(prompt.ids.count(unknown) for prompt in prompts)
+    word = tokenizer.convert_ids_to_tokens(unknown)
     if count > MOST_UNKNOWN * total:
         warn(
             f"{count} of {total} tokens ({count / total:.0%}) are unknown to the tokenizer of {name} "
-            f"({tokenizer.convert_ids_to_tokens(unknown)!r}). Give text in its vocabulary; of a generated task, compare its options with "
+            f"({word!r}). Give text in its vocabulary; of a generated task, compare its options with "
             "those that the model was trained on."
         )
 

@@ -152,7 +152,7 @@ def _unknown_of_backend(tokenizer: PreTrainedTokenizerBase) -> int | None:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return None
-    # words, pieces and pairs have its text, and Unigram its number, which the library tells in the serialised form alone
+    # words, pieces and pairs have its text, and Unigram its number, which only the serialised form tells
     text = getattr(backend.model, "unk_token", None)
     number: int | None = None
     if text is not None:

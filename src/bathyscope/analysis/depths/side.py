@@ -203,8 +203,8 @@ def _refuse_repeated(runs: Sequence[Run]) -> None:
 
 def _parts_of_one(where: str) -> str:
     return (
-        f"Parts of one run were given ({where}), which can differ in their prompts alone. Compare groups of its prompts "
-        f"by a label: group(run, by=...) ({name_command('group')} RUN --by LABEL)."
+        f"Parts of one run were given ({where}), which can differ in their prompts alone. Compare groups of "
+        f"its prompts by a label: group(run, by=...) ({name_command('group')} RUN --by LABEL)."
     )
 
 
