@@ -15,6 +15,7 @@ import plans
 import promises
 import results
 import sentences
+import stored
 import tables
 import while_measuring
 import wordings
@@ -35,6 +36,7 @@ BUGS: tuple[Bug, ...] = (
     *promises.BUGS,
     *results.BUGS,
     *sentences.BUGS,
+    *stored.BUGS,
     *tables.BUGS,
     *wordings.BUGS,
 )
