@@ -14,6 +14,7 @@ import joins
 import plans
 import promises
 import results
+import reviewers
 import sentences
 import tables
 import while_measuring
@@ -34,6 +35,7 @@ BUGS: tuple[Bug, ...] = (
     *plans.BUGS,
     *promises.BUGS,
     *results.BUGS,
+    *reviewers.BUGS,
     *sentences.BUGS,
     *tables.BUGS,
     *wordings.BUGS,

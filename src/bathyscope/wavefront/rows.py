@@ -22,7 +22,8 @@ class ScheduleRow:
     """All tokens follow ``schedule``; the first ``protect`` tokens keep their real residual stream.
 
     Protection needs every slot of the schedule to stand for a boundary that the control has reached when the slot's
-    block has run, as in swaps. With ``stop`` only that many steps are run, since nobody looks at what follows.
+    block has run, as in swaps. With ``stop`` only that many steps are run, since nobody looks at what follows. Blocks
+    in parallel are one step.
 
     Raises:
         OptionError: protection under a schedule that leaves out or repeats a block.

@@ -18,7 +18,7 @@ from bathyscope.measures.schedule_tables import (
     require_next_positions,
     schedule_table,
 )
-from bathyscope.measures.schedules import ScheduleMeasure, changed, protected
+from bathyscope.measures.schedules import FurtherRows, ScheduleMeasure, changed, protected
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
@@ -71,6 +71,5 @@ class Drop(ScheduleMeasure[DropOptions], declared=DECLARATION):
         # a schedule protects no tokens, and blocks that were chosen are single runs
         if cycle is not None and cycle.period is not None and not first and self.options.blocks is None:
             standard = Schedule.standard(facts.n_blocks)
-            self.rows_in_all_loops = {
-                block: ScheduleRow(standard.drop_runs(cycle.runs_of(block))) for block in range(cycle.period)
-            }
+            rows = {block: ScheduleRow(standard.drop_runs(cycle.runs_of(block))) for block in range(cycle.period)}
+            self.further = {"all_loops": FurtherRows("looped", rows)}

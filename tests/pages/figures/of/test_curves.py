@@ -72,6 +72,20 @@ def test_what_prompts_differ_in_without_any_change_is_no_band(kind: FigureKind, 
     assert max(np.abs(band[:, 1, None] - added).min(1)) < 1e-9
 
 
+def test_pairs_in_parallel_have_panels_of_their_own() -> None:
+    data, places = RUN["swap"].copy(deep=True), ("prompt", "parallel")
+    data = data.assign_coords(parallel=data["swapped"].values)
+    data["kl_parallel"] = (places, data["kl"].values * 2, data["kl"].attrs)
+    data["loss_parallel"] = (places, data["loss"].values + 0.25, data["loss"].attrs)
+    figure = drawn_from(FIGURES["swap"], replaced(RUN, "swap", data), BY_TOKENS)
+    _, kl = curve(axes_titled(figure, "How far predictions move with neighbours in parallel"), "KL")
+    _, loss = curve(axes_titled(figure, "Loss added with neighbours in parallel"), "loss difference")
+    np.testing.assert_allclose(kl, weighted(FIGURES["swap"], data["kl"].values * 2))
+    added = data["loss"].values + 0.25 - data["baseline_loss"].values[:, None]
+    np.testing.assert_allclose(loss, weighted(FIGURES["swap"], added))
+    assert len(drawn(FIGURES["swap"]).axes) == 4
+
+
 def costing(costs: list[float]) -> Run:
     data = RUN["drop"].isel(dropped=slice(len(costs))).copy(deep=True)
     data["loss"][:] = data["baseline_loss"].values[:, None] + np.array(costs)
