@@ -33,6 +33,7 @@ OPTIONS: dict[str, Any] = {
     # variables that are optional
     "erasure": {"reference": [[5, 9, 7, 30, 44, 12]], "future": True},
     "swap": {"parallel": True},
+    "drop": {"direct": True},
 }
 ANSWERS = (2, 1, 3)
 PADDED = frozenset(("llama", "ministral", "bloom", "lfm2"))

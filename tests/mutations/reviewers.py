@@ -63,4 +63,56 @@ _PARALLEL = (
     ),
 )
 
-BUGS = _PARALLEL
+_REMOVED = (
+    Bug(
+        "measures/removed",
+        "a-prompt-is-part-of-its-own-mean",
+        "return (self.total_LD[block] - own_BD) / others_B[:, None]",
+        "return self.total_LD[block].expand_as(own_BD) / self.tokens",
+        "measures/test_removed.py",
+    ),
+    Bug(
+        "measures/removed",
+        "copies-of-a-prompt-are-other-prompts",
+        "different = list({prompt.ids: prompt for prompt in prompts}.values())",
+        "different = list(prompts)",
+        "measures/test_removed.py::test_copies_of_a_prompt_are_no_other_prompts",
+    ),
+    Bug(
+        "measures/removed",
+        "protected-tokens-lose-their-direct-effect-too",
+        "            removed_BTD[:, : self._first] = 0\n",
+        "",
+        "measures/test_removed.py::test_direct_effects_are_read_off_the_last_stream",
+    ),
+    Bug(
+        "measures/removed",
+        "self-repair-of-the-wrong-sign",
+        'results["loss_direct"].values - results["loss"].values',
+        'results["loss"].values - results["loss_direct"].values',
+        "measures/test_removed.py",
+    ),
+    Bug(
+        "measures/removed",
+        "a-direct-effect-forgets-the-mean",
+        "                removed_BTD -= self._means_BD[view.block][:, None]\n",
+        "                pass\n",
+        "measures/test_removed.py::test_direct_effects_are_read_off_the_last_stream",
+    ),
+    Bug(
+        "wavefront/full",
+        "a-mean-takes-the-place-of-the-whole-stream",
+        "(widened(instead) + birth.filled.values_BD[:, None])",
+        "(0 * widened(instead) + birth.filled.values_BD[:, None])",
+        "measures/test_removed.py::test_a_mean_of_other_prompts_takes_the_place_of_a_contribution",
+    ),
+    Bug(
+        "measures/of/drop",
+        "a-mean-over-fewer-prompts-stays",
+        'return self.options.replace == "zero" and super().stays_valid(before, prompts)',
+        "return super().stays_valid(before, prompts)",
+        "measures/test_removed.py::test_means_are_no_longer_those_of_a_smaller_survey",
+    ),
+)
+
+BUGS = (*_PARALLEL, *_REMOVED)

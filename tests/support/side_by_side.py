@@ -7,7 +7,7 @@ left as they are, so this serves generation too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -56,3 +56,19 @@ def _hook(block: nn.Module, group: _Group, *, first: bool, last: bool) -> Iterat
 
     yield block.register_forward_pre_hook(enter, with_kwargs=True)
     yield block.register_forward_hook(leave)
+
+
+@contextmanager
+def rewriting(block: nn.Module, change: Callable[[Tensor, Tensor], Tensor]) -> Iterator[None]:
+    """Let a block give what ``change`` makes of its input and its output, [1, tokens, width] each."""
+
+    def leave(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        name = next((name for name in ("hidden_states", "x") if name in kwargs), None)
+        changed = change(args[0] if name is None else kwargs[name], out[0] if isinstance(out, tuple | list) else out)
+        return (changed, *out[1:]) if isinstance(out, tuple | list) else changed
+
+    handle = block.register_forward_hook(leave, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()

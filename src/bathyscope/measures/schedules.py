@@ -38,6 +38,14 @@ class FurtherRows:
     rows: Mapping[int, Request]
 
 
+@dataclass(frozen=True)
+class FurtherStates:
+    """Last streams [batch, tokens, width] of another intervention, by their place along a dimension."""
+
+    dimension: str
+    states: Mapping[int, Tensor]
+
+
 class ScheduleMeasure(Measure[Options]):
     """Next-token statistics with one row for every place along a ``dimension``."""
 
@@ -145,12 +153,22 @@ def protected(measure: Measure[Any], prompts: Sequence[TokenizedPrompt], at_leas
 class ScheduleProbe(MeasureProbe):
     """Reads out the final states of rows that follow other schedules."""
 
-    def __init__(self, measure: ScheduleMeasure[Any], facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+    def __init__(
+        self,
+        measure: ScheduleMeasure[Any],
+        facts: ModelFacts,
+        batch: Batch,
+        indices: Sequence[int],
+        *,
+        rows: Mapping[int, Request] | None = None,
+    ) -> None:
         from bathyscope.measures.token_samples import places_in_batch
 
+        self._rows = measure.rows if rows is None else rows
         self._further = measure.further
+        self._layout: list[tuple[str, str, list[int]]] = []
         further_rows = [row for further in self._further.values() for row in further.rows.values()]
-        super().__init__([*measure.rows.values(), *further_rows])
+        super().__init__([*self._rows.values(), *further_rows])
         # the last token has no next one
         self._samples = (
             None
@@ -164,7 +182,6 @@ class ScheduleProbe(MeasureProbe):
         self._measure = measure
         self._facts = facts
         self._batch = batch
-        self._rows = measure.rows
         self._results: dict[str, Tensor] = {}
 
     def finish(self, final: FinalStates) -> None:
@@ -179,7 +196,10 @@ class ScheduleProbe(MeasureProbe):
             control, baseline = final.control_ND, final.baseline_ND
         else:
             control, baseline = final.control_and_baseline(self._places_N)
-        states = [self._read(batch.flat(final.full[request])) for request in self.requests]
+        states = [self._read(batch.flat(final.full[request])) for request in self._rows.values()]
+        for suffix, further in self.further_states(final).items():
+            self._layout.append((suffix, further.dimension, list(further.states)))
+            states += [self._read(batch.flat(state)) for state in further.states.values()]
         n_rows = len(self._rows)
         # Behind the rows come the control, whose entropy and loss are the normal ones, and the plain forward: noise.
         comparison = compare(
@@ -205,6 +225,15 @@ class ScheduleProbe(MeasureProbe):
         plain = self._at_all_tokens(comparison["kl_from_reference"][-1]).nan_to_num(0.0)
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
         require_finite(f"A schedule of {self._measure.dimension} blocks", self._results.values())
+
+    def further_states(self, final: FinalStates) -> Mapping[str, FurtherStates]:
+        """Return the last streams of other interventions, by the suffix of their variables."""
+        return {
+            suffix: FurtherStates(
+                further.dimension, {place: final.full[request] for place, request in further.rows.items()}
+            )
+            for suffix, further in self._further.items()
+        }
 
     def _read(self, flat_ND: Tensor) -> Tensor:
         """Return the vectors of the tokens that are read out, of those of all real tokens."""
@@ -240,10 +269,10 @@ class ScheduleProbe(MeasureProbe):
         }
         coords = {self._measure.dimension: np.array(list(self._rows), dtype=np.int64)}
         first = len(self._rows)
-        for suffix, further in self._further.items():
-            places = slice(first, first + len(further.rows))
+        for suffix, dimension, numbers in self._layout:
+            places = slice(first, first + len(numbers))
             data |= {f"{name}_{suffix}": self._results[metric][:, places] for name, metric in _VARIABLES.items()}
-            coords[further.dimension] = np.array(list(further.rows), dtype=np.int64)
+            coords[dimension] = np.array(numbers, dtype=np.int64)
             first = places.stop
         data |= {f"baseline_{name}": self._results[name][:, -2] for name in ("entropy", "loss")}
         # all but the last token, or but the first

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.parallel import merge_contributions
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.model.anatomy.replay import Replay
 from bathyscope.model.streaming.lending import lent
 from bathyscope.wavefront import views
@@ -218,7 +219,10 @@ class FullRows(Slots):
         if size is not None:
             mask = within(size, birth.protect, birth.before, self.state.device)
             mask = mask[..., None] if birth.skips == "block" else mask[:, None]
-            self.state[slot] = torch.where(mask, self._control_before, self.control)
+            instead = self._control_before
+            if birth.filled is not None:
+                instead = (widened(instead) + birth.filled.values_BD[:, None]).to(instead.dtype)
+            self.state[slot] = torch.where(mask, instead, self.control)
 
     def _mask_silent_parts(self, joining: Sequence[_Runner]) -> dict[str, Tensor]:
         """Mask what rows at their first step leave out of the running block: part → [rows, batch, tokens]."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
+from bathyscope.wavefront.rows import FilledRow, Request, ScheduleRow, SkipBefore, SkipRow
 
 Step = int | tuple[int, ...]
 """A block, or several blocks that read the same stream and whose contributions are added."""
@@ -41,12 +41,14 @@ class Birth:
         protect: how many first tokens keep the control's stream (of a schedule: at every boundary).
         before: per prompt the first token (of "channels": channel) where nothing is left out; None = no such
             limit.
+        filled: the row whose values take the place of what a skipped block adds; None = nothing does.
     """
 
     boundary: int
     skips: str = ""
     protect: int = 0
     before: tuple[int, ...] | None = None
+    filled: FilledRow | None = None
 
 
 @dataclass(frozen=True)
@@ -151,13 +153,16 @@ def _add_history(
     tracks.append(Track(origin, birth, steps, shared, list(requests)))
 
 
-def _compile_row(request: ScheduleRow | SkipRow, n_blocks: int) -> tuple[Birth, tuple[Step, ...]]:
+def _compile_row(request: ScheduleRow | SkipRow | FilledRow, n_blocks: int) -> tuple[Birth, tuple[Step, ...]]:
     """Return where a requested row begins, and the blocks that it runs from there."""
     if isinstance(request, SkipRow):
         if request.part == "block" and request.protect == 0:
             # Skipped at every token, the block is dropped: one track with drop and swap, which are born there too.
             return Birth(request.block), tuple(range(request.block + 1, n_blocks))
         return _compile_skip(request.block, request.part, n_blocks, request.protect)
+    if isinstance(request, FilledRow):
+        first = request.block + 1
+        return Birth(first, "block", request.protect, filled=request), tuple(range(first, n_blocks))
     prefix = request.schedule.clean_prefix
     # Stages before the clean prefix's end hold one block each, so that they are counted as steps are.
     stages = request.schedule.stages[prefix : request.stop]

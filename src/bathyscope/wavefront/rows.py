@@ -57,6 +57,20 @@ class SkipRow:
     part: str = "block"
 
 
+@dataclass(frozen=True, eq=False)
+class FilledRow:
+    """A value takes the place of block ``block``'s contribution at every token from ``protect`` on: h̄_{s+1} := h_s + v.
+
+    Args:
+        values_BD: the value of each prompt of the batch. A probe may fill them in until it has been shown the plain
+            forward's block.
+    """
+
+    block: int
+    protect: int
+    values_BD: Tensor
+
+
 @dataclass(frozen=True)
 class SkipBefore:
     """Block ``block`` is skipped at tokens ``protect … start−1`` of one prompt of the batch.
@@ -104,4 +118,4 @@ class Replacement:
     part: str = "block"
 
 
-Request = ScheduleRow | SkipRow | SkipBefore
+Request = ScheduleRow | SkipRow | FilledRow | SkipBefore

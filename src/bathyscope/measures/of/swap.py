@@ -52,7 +52,7 @@ DECLARATION: Final = Declaration(
     {**_TABLE, **further_variables(_TABLE, "parallel", "parallel", "blocks ℓ and ℓ+1 in parallel")},
     order=130,
     synonyms=("layer_swap", "swapping", "permute", "parallel"),
-    panels=PANELS,
+    panels={**PANELS, **{name: (name,) for name in ("kl_parallel", "loss_parallel")}},
     question="how robust are predictions to the order of blocks?",
     rows="one per pair of neighbours",
 )

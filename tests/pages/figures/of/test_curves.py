@@ -86,6 +86,23 @@ def test_pairs_in_parallel_have_panels_of_their_own() -> None:
     assert len(drawn(FIGURES["swap"]).axes) == 4
 
 
+def test_direct_effects_and_self_repair_have_panels_of_their_own() -> None:
+    data, places = RUN["drop"].copy(deep=True), ("prompt", "dropped")
+    data["kl_direct"] = (places, data["kl"].values * 3, data["kl"].attrs)
+    data["loss_direct"] = (places, data["loss"].values + 0.5, data["loss"].attrs)
+    data["self_repair"] = (places, np.full(data["loss"].shape, 0.5), data["loss"].attrs)
+    run = asked(replaced(RUN, "drop", data), "drop", replace="mean", direct=True)
+    figure = drawn_from(FIGURES["drop"], run, BY_TOKENS)
+    _, kl = curve(axes_titled(figure, "How far predictions move by a removal's direct effect"), "KL")
+    _, repair = curve(axes_titled(figure, "Made up for by later blocks"), "self-repair")
+    np.testing.assert_allclose(kl, weighted(FIGURES["drop"], data["kl"].values * 3))
+    np.testing.assert_allclose(repair, 0.5)
+    caption = caption_of(FIGURES["drop"], run)
+    assert "replaced by its mean over the tokens of the other prompts" in caption
+    assert "self-repair is what later blocks make up for, direct minus total loss" in caption
+    assert "self-repair" not in caption_of(FIGURES["drop"], RUN)
+
+
 def costing(costs: list[float]) -> Run:
     data = RUN["drop"].isel(dropped=slice(len(costs))).copy(deep=True)
     data["loss"][:] = data["baseline_loss"].values[:, None] + np.array(costs)

@@ -84,7 +84,17 @@ def _make_further(data: xr.Dataset, further: Further, options: FigureOptions) ->
     return [
         make_chart(kl, data, moved, [Curve(kl, "KL", Look(style.VERMILION))], options),
         make_chart(loss, added, axis, [Curve(loss, "loss difference", Look(style.PURPLE))], options),
+        _make_self_repair(data, further, options),
     ]
+
+
+def _make_self_repair(data: xr.Dataset, further: Further, options: FigureOptions) -> Panel | None:
+    """Make the panel of what later blocks make up for, of direct effects."""
+    if further.suffix != "direct" or "self_repair" not in data:
+        return None
+    y = f"direct − total loss ({unit(data['self_repair'])})"
+    axis = Axis("Made up for by later blocks", further.axis, y, "bent", rules={0.0: ""})
+    return make_chart("self_repair", data, axis, [Curve("self_repair", "self-repair", Look(style.BLUE))], options)
 
 
 def _describe_positions(run: Run, measure: str) -> str:
@@ -100,6 +110,20 @@ def _describe_positions(run: Run, measure: str) -> str:
     return "every position that has a next token"
 
 
+def _describe_drop(run: Run) -> str:
+    options = measure_options(run, "drop")
+    if options.get("replace") == "mean":
+        left_out = "In turn, each block's contribution is replaced by its mean over the tokens of the other prompts."
+    else:
+        left_out = "Each block in turn is left out at all positions."
+    if "self_repair" not in run["drop"]:
+        return left_out
+    return (
+        f"{left_out} Direct effects take the contribution from the last stream alone, every other block adding what it "
+        "adds in the whole model; self-repair is what later blocks make up for, direct minus total loss."
+    )
+
+
 def _describe_repeat(run: Run) -> str:
     options = measure_options(run, "repeat")
     window = f"window of {options['length']} blocks" if "length" in options else "window of blocks"
@@ -112,7 +136,8 @@ _CHANGES: Final = {
         "One block dropped",
         "without one block",
         PLACES["dropped"],
-        lambda run: "Each block in turn is left out at all positions.",
+        _describe_drop,
+        (Further("direct", "by a removal's direct effect", PLACES["dropped"]),),
     ),
     "swap": Change(
         "Two neighbouring blocks swapped",
