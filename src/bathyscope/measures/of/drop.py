@@ -150,7 +150,7 @@ def _require_others(prompts: Sequence[TokenizedPrompt], first: int) -> None:
         PromptError: with both ways out.
     """
     tokens = {prompt.ids: len(prompt) - first for prompt in prompts}
-    if any(sum(tokens.values()) == own for own in tokens.values()):
+    if any(sum(tokens.values()) == count for count in tokens.values()):
         raise PromptError(
             f"drop: replace='mean' needs the tokens of other prompts, and of {len(prompts)} prompts "
             f"{len(tokens)} differ(s), without the first {first} tokens. Give more different prompts, or leave "
