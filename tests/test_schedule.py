@@ -152,6 +152,12 @@ def test_clean_prefix_is_where_the_standard_order_ends(schedule: Schedule) -> No
     assert schedule.is_standard == (prefix == len(schedule) == schedule.n_blocks)
 
 
+def test_a_group_ends_the_clean_prefix() -> None:
+    """Its first block runs as in the standard schedule, and what it gives is not what the next one reads."""
+    assert [SIX.parallel(block, block + 1).clean_prefix for block in range(5)] == [0, 1, 2, 3, 4]
+    assert SIX.swap(1).parallel(3, 4).clean_prefix == 1
+
+
 def test_frozen_and_hashable() -> None:
     with pytest.raises(FrozenInstanceError):
         SIX.order = (0,)  # type: ignore[misc]
