@@ -61,8 +61,10 @@ class Schedule:
         (0, 3, 2)
         >>> bathyscope.Schedule.standard(4).drop_runs([0, 2]).order
         (1, 3)
-        >>> bathyscope.Schedule.parse("parallel:1-2", 4).stages
+        >>> bathyscope.Schedule.standard(4).parallel(1, 2).stages
         ((0,), (1, 2), (3,))
+        >>> print(bathyscope.Schedule.parse("parallel:1-3", 4))
+        parallel:1-3
         >>> swapped = bathyscope.Schedule.of("swap:2", 4)
         >>> swapped == bathyscope.Schedule.standard(4).swap(2)
         True

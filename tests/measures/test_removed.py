@@ -188,5 +188,14 @@ def test_a_survey_in_batches_fits_means_over_all_its_prompts() -> None:
     ids = zoo.prompts(model.hf, (40, 9, 20))
     run = bathyscope.survey(model, ids, ["drop"], drop={"replace": "mean", "direct": True}, progress=False)
     together = waves.run(model, ids, {"drop": {"replace": "mean", "direct": True}})["drop"]
+    assert run.manifest["identity"]["measures"]["drop"].items() >= {"replace": "mean", "direct": True}.items()
     for name in ("loss", "kl", "loss_direct", "self_repair"):
         np.testing.assert_allclose(run["drop"][name], together[name], rtol=1e-4, atol=1e-6)
+
+
+def test_runs_from_before_there_were_these_options_are_resumed() -> None:
+    """What an earlier version stored of drop and swap is what is stored by default now."""
+    model = waves.loaded("llama")
+    run = bathyscope.survey(model, zoo.prompts(model.hf, (9, 9)), ["drop", "swap"], progress=False)
+    stored = {"blocks": None, "positions": "next", "protect_first": 0}
+    assert run.manifest["identity"]["measures"] == {"drop": stored, "swap": stored}
