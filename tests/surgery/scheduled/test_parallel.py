@@ -16,6 +16,7 @@ from surgery.scheduled.test_running import gap, greedy, ids_of, logits_of, wavef
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError
+from bathyscope.model.anatomy.parallel import merge_contributions
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.scheduled.running import scheduled
 
@@ -74,6 +75,19 @@ def test_blocks_that_do_not_read_what_the_other_writes_cost_nothing() -> None:
             cost = gap(logits_of(hf, ids), plain)
         assert (cost < 1e-5) == (second == "reads the same"), (second, cost)
         assert cost < 1e-5 or cost > 1e-2
+
+
+def test_half_precision_is_rounded_once() -> None:
+    draws = torch.Generator().manual_seed(0)
+    before = torch.randn(4, 300, generator=draws).bfloat16()
+    outputs = [before + torch.randn(4, 300, generator=draws).bfloat16() for _ in range(5)]
+    exact = before.double() + sum(output.double() - before.double() for output in outputs)
+    assert torch.equal(merge_contributions(before, outputs), exact.float().bfloat16())
+    in_turn = outputs[0]
+    for output in outputs[1:]:
+        in_turn = in_turn + (output - before)
+    assert not torch.equal(in_turn, exact.float().bfloat16())
+    assert merge_contributions(before, outputs[:1]) is outputs[0]
 
 
 @pytest.mark.parametrize("name", ["gemma3n", "xlnet", "zaya"])

@@ -164,11 +164,11 @@ def _require_one_stream(facts: ModelFacts) -> None:
     Raises:
         ModelError: several streams, or runs of blocks with something between them.
     """
-    anatomy = facts.anatomy
-    several = anatomy.streams is not None
-    if several or (anatomy.loops is not None and (anatomy.loops.slots or anatomy.loops.between)):
-        what = "several residual streams" if several else "something computed between the runs of its blocks"
+    from bathyscope.model.anatomy.parallel import obstacle_to_sums
+
+    obstacle = obstacle_to_sums(facts.anatomy)
+    if obstacle:
         raise ModelError(
-            f"drop: direct takes a block's contribution from the last stream, and this {anatomy.family.name} model has "
-            f"{what}, so that the stream is no sum of contributions. Leave direct out."
+            f"drop: direct takes a block's contribution from the last stream, and this {facts.anatomy.family.name} "
+            f"model has {obstacle}, so that the stream is no sum of contributions. Leave direct out."
         )

@@ -29,16 +29,18 @@ def merge_contributions(before: Tensor, outputs: Sequence[Tensor]) -> Tensor:
     return total.to(before.dtype)
 
 
+def obstacle_to_sums(anatomy: Anatomy) -> str:
+    """Say what this model has that makes its last stream no sum of what its blocks add; empty where it is one."""
+    if anatomy.streams is not None:
+        return "several residual streams"
+    if anatomy.loops is not None and (anatomy.loops.slots or anatomy.loops.between):
+        return "something that is computed between their runs"
+    return ""
+
+
 def refusal_of_schedule(anatomy: Anatomy, checks: Checks, schedule: Schedule) -> str:
     """Say why blocks of this model cannot run so: in this order, or in parallel; empty where they can."""
-    if schedule.groups and anatomy.streams is not None:
-        return (
-            "blocks take and give several residual streams, and what one adds is no difference of two of them, so that "
-            "none can run in parallel"
-        )
-    if schedule.groups and anatomy.loops is not None and (anatomy.loops.slots or anatomy.loops.between):
-        return (
-            "something is computed between the runs of its blocks, which is no contribution of a block, so that none "
-            "can run in parallel"
-        )
+    obstacle = obstacle_to_sums(anatomy) if schedule.groups else ""
+    if obstacle:
+        return f"blocks have {obstacle}, so that what blocks in parallel contribute cannot be added"
     return checks.lacking(schedule)
