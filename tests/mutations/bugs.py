@@ -14,6 +14,7 @@ import joins
 import plans
 import promises
 import results
+import reviewers
 import sentences
 import stored
 import tables
@@ -35,6 +36,7 @@ BUGS: tuple[Bug, ...] = (
     *plans.BUGS,
     *promises.BUGS,
     *results.BUGS,
+    *reviewers.BUGS,
     *sentences.BUGS,
     *stored.BUGS,
     *tables.BUGS,
