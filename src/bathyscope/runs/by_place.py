@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -113,8 +113,33 @@ def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:
 
 
 def cost_of_leaving_out(run: Run, cluster: str | None = None) -> ByPlace | None:
-    """The loss that leaving out one block adds; None without drop."""
+    """The loss that leaving out one block adds; None without drop, and where it left no block out as a whole."""
+    if why_no_cost(run):
+        return None
     return next((quantity for quantity in by_block(run, cluster) if quantity.key == "drop"), None)
+
+
+def why_no_cost(run: Run) -> str:
+    """Say why a run does not tell what leaving out one block adds to the loss; empty where it does.
+
+    A mean in the place of a contribution, or first tokens that keep it, may cost next to nothing where leaving the
+    block out, as a schedule and an exported checkpoint do, costs much.
+    """
+    if "drop" not in run:
+        return "drop was not measured"
+    options = run.identity.measures.get("drop") or {}
+    if options.get("replace") == "mean":
+        return "with drop.replace=mean a mean takes the place of each contribution, and no block is left out"
+    if options.get("protect_first"):
+        first = _first_tokens(options)
+        return f"with drop.protect_first={options['protect_first']} each block still acts on the {first} of a prompt"
+    return ""
+
+
+def _first_tokens(options: Mapping[str, Any]) -> str:
+    """Name the tokens that a block is left to act on."""
+    count = int(options["protect_first"])
+    return "first token" if count == 1 else f"first {count} tokens"
 
 
 def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iterator[ByPlace]:
@@ -145,8 +170,13 @@ def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iter
 
 def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
     """Key, label and units of each quantity, its dimension of blocks, and its values."""
+    options = run.identity.measures.get("drop") or {}
+    replaced = options.get("replace") == "mean"
+    without = "with a mean in the place of the block's contribution" if replaced else "without the block"
+    if options.get("protect_first"):
+        without += f", but for the {_first_tokens(options)}"
     costs = {
-        "drop": ("dropped", "loss added without the block"),
+        "drop": ("dropped", f"loss added {without}"),
         "swap": ("swapped", "loss added by swapping the block with the next"),
     }
     for measure, (dim, label) in costs.items():

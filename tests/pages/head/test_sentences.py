@@ -21,7 +21,7 @@ from bathyscope.pages.head.classes import LIMITS, class_of, rounded, write_cost
 from bathyscope.pages.head.numbers import Points, Profile, read_profile
 from bathyscope.pages.head.section import facts
 from bathyscope.pages.head.sentences import basis, carrying, carrying_fact, describe, explain_picture, headline
-from bathyscope.runs.by_place import ByPlace
+from bathyscope.runs.by_place import ByPlace, by_block
 from bathyscope.runs.run import Run
 
 LATE, EARLY = [0.01, 0.01, 0.01, 0.01, 0.01, 1.0], [1.0, 0.01, 0.01, 0.01, 0.01, 0.01]
@@ -362,3 +362,29 @@ def test_what_the_marks_are_is_told_where_they_are() -> None:
     for last, explained in ((0.7, True), (0.97, False)):
         text = explain_picture(read_profile(profiled_run(last=last)))[-1]
         assert text.endswith("; the rest can still change predictions") == explained
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"replace": "mean"}, "with drop.replace=mean a mean takes the place of each contribution"),
+        ({"protect_first": 1}, "with drop.protect_first=1 each block still acts on the first token of a prompt"),
+    ],
+)
+def test_no_block_is_called_cheap_or_costly_where_none_was_left_out_as_a_whole(
+    options: dict[str, Any], reason: str
+) -> None:
+    run = profiled_run(4, costs=[2.0, 0.0, 0.0, 0.0])
+    assert answer(run).blocks == (1, 2, 3)
+    run.manifest["identity"]["measures"]["drop"] = options
+    found, profile = answer(run), read_profile(run)
+    assert found.cheap.startswith(f"Which blocks could go is unknown: {reason}")
+    assert (found.blocks, found.costly) == ((), "")
+    assert found.command.startswith("bathyscope survey ")
+    titles = [(fact.title, fact.text) for fact in facts(profile, found)]
+    assert titles[0][0] == "Which blocks are cheap to leave out is unknown"
+    assert titles[1][0] == "Which blocks carry the model is unknown"
+    assert titles[1][1].lower().startswith(reason.lower())
+    assert profile.costs is None
+    assert "without one block" not in describe(profile)
+    assert not by_block(run)[0].label.endswith("without the block")

@@ -15,7 +15,7 @@ from bathyscope.pages.text.commands import more_prompts, prompts_flags, quote_mo
 from bathyscope.pages.text.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
 from bathyscope.prompts.reading import reading_flags
-from bathyscope.runs.by_place import LOSS_FALLS, ByPlace, cost_of_leaving_out
+from bathyscope.runs.by_place import LOSS_FALLS, ByPlace, cost_of_leaving_out, why_no_cost
 
 if TYPE_CHECKING:
     from bathyscope.core.result import PageResult
@@ -84,7 +84,7 @@ def answer(run: Run, cluster: str | None = None, plan: PageResult | None = None)
     if cluster is not None:
         trust.append(f"Intervals resample {resampled(cluster)}.")
     cost = cost_of_leaving_out(run, cluster)
-    choice = _choose_blocks(cost) if run.stored is None else _Choice(_OF_STATES)
+    choice = _choose_blocks(cost, why_no_cost(run)) if run.stored is None else _Choice(_OF_STATES)
     trust += _warn_of_foreign_text(cost)
     if plan is not None:
         cheap = f"By bathyscope prune: {plan.text}"
@@ -123,7 +123,7 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
         reading = reading_flags(run.prompts.reading)
         prune = f"bathyscope prune {model} {prompts}{reading} --drop {droppable}"
         return "To know what they cost together", prune
-    if any(measure not in run for measure in _MEASURES[:-1]):
+    if any(measure not in run for measure in _MEASURES[:-1]) or (run.stored is None and why_no_cost(run)):
         missing = "is missing" if run.stored is None else "needs the blocks, where the model itself can be run"
         return f"To measure what {missing}", f"{survey} {','.join(_MEASURES)} --out runs/more"
     if choice.needs_prompts:
@@ -134,10 +134,14 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     return "", ""
 
 
-def _choose_blocks(cost: ByPlace | None) -> _Choice:
-    """Return the blocks whose interval ends below ``CHEAP``, or a sentence on why none is named."""
+def _choose_blocks(cost: ByPlace | None, why_none: str) -> _Choice:
+    """Return the blocks whose interval ends below ``CHEAP``, or a sentence on why none is named.
+
+    Args:
+        why_none: why there is no cost, where there is none.
+    """
     if cost is None:
-        return _Choice("Which blocks could go is unknown: drop was not measured.")
+        return _Choice(f"Which blocks could go is unknown: {why_none or 'no loss is stored'}.")
     if np.isnan(cost.mean).all():
         return _Choice("Which blocks could go is unknown: no prompt has a loss.", needs_prompts=True)
     low, high = (np.array(ends) for ends in zip(*cost.intervals))

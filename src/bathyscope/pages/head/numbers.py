@@ -14,7 +14,7 @@ from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.labels import mean_limits
 from bathyscope.measures.curves import in_blocks_done
 from bathyscope.prompts.parts import clusters_in
-from bathyscope.runs.by_place import ByPlace, check_whole_depth, cost_of_leaving_out
+from bathyscope.runs.by_place import ByPlace, check_whole_depth, cost_of_leaving_out, why_no_cost
 from bathyscope.runs.depth_rows import MEASURE
 from bathyscope.runs.kept import AGREEMENT, KEPT, token_shares
 from bathyscope.runs.names import model_names
@@ -126,7 +126,8 @@ class Profile:
         share: of tokens that have, and keep, their final prediction, by boundary (in runs of earlier versions: that
             have it); None without the lens.
         marks: the depths of the head, those that were measured.
-        costs: loss added without one block, by block; None without drop.
+        costs: loss added without one block, by block; None without drop, and where it left no block out as a whole.
+        why_no_costs: the reason; empty where there are costs, and where no prompt has a loss.
         criteria: estimator → depth in blocks done, by the papers' criteria.
         controls: what controls show, by kind.
         verdict: the readings and how they are worded; None without the lens.
@@ -142,6 +143,7 @@ class Profile:
     share: Points | None = None
     marks: tuple[Mark, ...] = ()
     costs: Points | None = None
+    why_no_costs: str = ""
     criteria: Mapping[str, float] = field(default_factory=dict)
     controls: tuple[ControlProfile, ...] = ()
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
@@ -193,6 +195,7 @@ def read_profile(run: Run, cluster: str | None = None) -> Profile:
         share=_read_share(run, cluster),
         marks=_read_marks(readings),
         costs=cost_points,
+        why_no_costs=why_no_cost(run),
         criteria=_read_criteria(run),
         controls=_read_controls(run, verdict, cluster),
         verdict=verdict,

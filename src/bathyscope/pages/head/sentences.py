@@ -126,7 +126,8 @@ def carrying_fact(profile: Profile) -> tuple[str, str]:
     if profile.of_states:
         return "Which blocks carry the model cannot be told", "States of a served model show no block left out."
     if costs is None:
-        return "Which blocks carry the model is unknown", "drop was not measured."
+        reason = profile.why_no_costs or "no prompt has a loss"
+        return "Which blocks carry the model is unknown", f"{capitalised(reason)}."
     blocks, still_open = carrying(costs), undecided(costs)
     if not blocks:
         verb = "is shown to carry" if still_open else "carries"
