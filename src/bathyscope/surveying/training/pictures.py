@@ -1,4 +1,4 @@
-"""The profile of a step as a picture in the trackers that a Trainer reports to; their integrations take numbers alone."""
+"""The profile of a step as a picture in the trackers of a Trainer, whose integrations take numbers alone."""
 
 from __future__ import annotations
 
@@ -76,5 +76,7 @@ _SENDERS: Final[Mapping[str, Callable[[Any, Pixels, int], None]]] = {
     "TrackioCallback": _send_to_trackio,
     "MLflowCallback": _send_to_mlflow,
 }
-"""Class of transformers' integrations → how its tracker is given a picture. They are looked up by name: where a tracker is
-not installed, its class cannot be used."""
+"""Class of transformers' integrations → how its tracker is given a picture.
+
+They are looked up by name: where a tracker is not installed, its class cannot be used.
+"""
