@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from transformers import Trainer
 
-from bathyscope.core.above import from_above
 from bathyscope.runs.run import Run
 
 NAME: Final = "depth/profile"
@@ -41,11 +41,12 @@ def log_profile(trainer: Trainer, run: Run, step: int) -> int:
 
 
 def _pixels_of(run: Run) -> Pixels:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    canvas = FigureCanvasAgg(from_above("plot")(run, "profile"))
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())
+    figure = run.plot("profile")
+    buffer = BytesIO()
+    # the bytes of the pixels, row by row; no other library has to read them
+    figure.savefig(buffer, format="rgba", dpi="figure")
+    width, height = (int(size) for size in figure.bbox.size)
+    return np.frombuffer(buffer.getvalue(), dtype=np.uint8).reshape(height, width, 4)
 
 
 def _send_to_tensorboard(callback: Any, pixels: Pixels, step: int) -> None:
