@@ -216,8 +216,8 @@ def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
         near = similar_file(name) or did_you_mean(name, source_names)
     return (
         f"Prompts {elided(repr(text), 60)}: {elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
-        f"Allowed: {', '.join(source_names)}, {HARNESS}TASK, or a file ending in {_listed(CORPUS_SUFFIXES)} (plain text), "
-        f"{_listed(PROMPT_FILE_SUFFIXES)} (one prompt a line) or {_listed(TABLE_SUFFIXES)} (a table, with "
+        f"Allowed: {', '.join(source_names)}, {HARNESS}TASK, or a file ending in {_listed(CORPUS_SUFFIXES)} (plain "
+        f"text), {_listed(PROMPT_FILE_SUFFIXES)} (one prompt a line) or {_listed(TABLE_SUFFIXES)} (a table, with "
         "?text=COLUMN); gzipped too. To measure on this very text, give a list "
         f"of strings: [{elided(repr(text), 60)}], or a file that holds it."
     )

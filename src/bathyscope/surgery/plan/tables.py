@@ -118,7 +118,7 @@ def task_table(data: xr.Dataset, left_out: str) -> TextTable:
 
 
 def _share(value: float) -> float | None:
-    """Return a share, None where there is none."""
+    """Return a share; None for NaN, which the table shows as missing."""
     return None if math.isnan(value) else value
 
 
