@@ -142,6 +142,7 @@ def run_command(line: str) -> None:
         assert any(out.iterdir()) if out.is_dir() else out.stat().st_size > 500, line
 
 
+@pytest.mark.each  # no row stands for another
 @pytest.mark.parametrize("row", rows(), ids=lambda row: re.sub(r"[^\w.]+", "-", row[0])[:60])
 def test_every_row_runs(row: tuple[str, str], place: dict[str, Any]) -> None:
     theirs, here = row
