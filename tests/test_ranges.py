@@ -31,7 +31,7 @@ UNLIMITED = {
     *("kl_top_p", "kl_tail", "interaction", "recovered", "recovered_all", "change", "change_all", "log_p"),
     *("recovered_at", "change_at"),
     *("attribution", "completeness", "mean", "largest_token", "largest_channel", "operand_left", "top_id"),
-    *("jacobian_id", "piece", "added_loss", "n_averaged", "cost", "score"),
+    *("jacobian_id", "piece", "added_loss", "n_averaged", "cost", "score", "self_repair"),
 }
 """Those that may be any number, or are none."""
 LIMITED = [name for name in MEASURED if range_of(name) != (-math.inf, math.inf)]

@@ -24,6 +24,7 @@ PLACES: Final = {
     "dropped": "dropped block (0-based index)",
     "skipped": "skipped block (0-based index)",
     "swapped": "first of the swapped blocks (0-based index)",
+    "parallel": "first of the blocks in parallel (0-based index)",
     "start": "first block of the window (0-based index)",
     "head": "head (0-based index)",
 }
