@@ -98,7 +98,7 @@ def test_letters_of_every_script_stay_in_a_message() -> None:
 def test_messages_have_an_end() -> None:
     """A name of ten million letters in a file was printed whole, which took a minute and a gigabyte."""
     assert len(str(StoreError("x" * 10_000_000))) == 20_000
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="xxx") as caught:
         warn("x" * 10_000_000)
     assert len(str(caught[0].message)) == 20_000
     assert str(StoreError("x" * 20_000)) == "x" * 20_000
