@@ -193,8 +193,8 @@ def _require_few(path: Path, columns: int) -> None:
     """Refuse a table of very many columns, each of which takes a reader as long as a thousand values."""
     if columns > _MOST_COLUMNS:
         raise PromptError(
-            f"{path} has {columns:,} columns, and at most {_MOST_COLUMNS:,} are read. Write those that prompts are made "
-            "of into a table of their own."
+            f"{path} has {columns:,} columns, and at most {_MOST_COLUMNS:,} are read. Write those that prompts are "
+            "made of into a table of their own."
         )
 
 

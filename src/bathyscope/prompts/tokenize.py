@@ -96,8 +96,8 @@ def _require_short(prompt: Prompt, max_tokens: int | None) -> None:
     letters = sum(map(len, texts))
     if letters > most:
         raise PromptError(
-            f"it has {letters:,} letters, and at most {most:,} are taken as one prompt; shorten it, leave it out, or give "
-            "the text as a .txt file, which is cut into windows."
+            f"it has {letters:,} letters, and at most {most:,} are taken as one prompt; shorten it, leave it out, or "
+            "give the text as a .txt file, which is cut into windows."
         )
 
 

@@ -148,8 +148,8 @@ class Folder:
     def _occupied(self, path: Path, wanted_kind: str) -> StoreError:
         kind = kind_of_entry(path.stat().st_mode) or "a file"
         return StoreError(
-            f"{str(path)!r} is {kind}, and {self.kind.with_article} has {wanted_kind} of that name. Move it elsewhere, or "
-            "give another folder (out=..., --out ...)."
+            f"{str(path)!r} is {kind}, and {self.kind.with_article} has {wanted_kind} of that name. Move it elsewhere, "
+            "or give another folder (out=..., --out ...)."
         )
 
     def manifest(self) -> dict[str, Any] | None:
