@@ -20,7 +20,7 @@ _MOST_OF_HEADS: Final = 4
 
 
 def unstored_size(values: Mapping[str, object], shapes: Mapping[str, Sequence[int]]) -> str:
-    """Say which size of a header no tensor of the file has, as the rest of a sentence; empty where there is none.
+    """Say which size of a header no tensor of the file has, as the rest of a sentence; empty where all are stored.
 
     Args:
         values: of the header, by key.
