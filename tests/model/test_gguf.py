@@ -411,3 +411,47 @@ def test_blocks_that_the_header_leaves_out_are_said(tmp_path: Path) -> None:
         model = bathyscope.load(path)
     assert model.n_blocks == 2
     assert model.warnings[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("block_count", 1_000_000, "asks for 1,000,000 blocks, and its weights are those of at most 3"),
+        ("block_count", 2**32 - 1, "asks for 4,294,967,295 blocks"),
+        ("embedding_length", 1_000_000, "says embedding_length = 1000000, and no tensor has that size"),
+        ("embedding_length", 63, "says embedding_length = 63, and no tensor has that size"),
+        ("feed_forward_length", 1_000_000, "says feed_forward_length = 1000000"),
+        ("vocab_size", 1_000_000, "says vocab_size = 1000000"),
+        ("attention.head_count", 1_000_000, "says attention.head_count = 1000000"),
+        ("attention.key_length", 1000, "says attention.key_length = 1000"),
+    ],
+)
+def test_sizes_that_no_tensor_has_are_refused_before_a_model_is_made(
+    key: str, value: int, said: str, tmp_path: Path
+) -> None:
+    """A model of a million blocks, or as wide, was built for minutes and of gigabytes."""
+    path = tmp_path / "tiny.gguf"
+    write_llama(path, further=lambda writer: writer.add_uint32("llama.attention.key_length", 16))
+    name = f"llama.{key}".encode()
+    content = bytearray(path.read_bytes())
+    place = content.index(len(name).to_bytes(8, "little") + name) + 8 + len(name)
+    assert content[place : place + 4] == (4).to_bytes(4, "little")
+    content[place + 4 : place + 8] = value.to_bytes(4, "little")
+    path.write_bytes(content)
+    assert f"is damaged: its header {said}" in refused(path)
+
+
+def test_a_long_name_of_an_architecture_is_cut_short(tmp_path: Path) -> None:
+    write_llama(tmp_path / "tiny.gguf", architecture="a" * 100_000)
+    assert len(refused(tmp_path / "tiny.gguf")) < 600
+
+
+def test_tensors_that_share_bytes_are_refused(tmp_path: Path) -> None:
+    """One of them was read as the other."""
+    path = write_llama(tmp_path / "tiny.gguf").path
+    content = bytearray(path.read_bytes())
+    name = b"blk.1.attn_q.weight"
+    place = content.index(name) + len(name) + 4 + 2 * 8 + 4
+    content[place : place + 8] = bytes(8)
+    path.write_bytes(content)
+    assert "share bytes; download it again" in refused(path)

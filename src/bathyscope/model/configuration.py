@@ -7,6 +7,7 @@ import transformers
 from transformers import AutoConfig, PreTrainedConfig
 
 from bathyscope.core.gguf_headers import quick_headers
+from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 from bathyscope.model.adapter import find_adapter
 from bathyscope.model.anatomy.registry import family_for
@@ -26,7 +27,7 @@ def gguf_config(name: str, file: GgufFile) -> Any:
     except Exception as error:
         if "upported" in str(error) or isinstance(error, KeyError):
             raise ModelError(
-                f"{name} is a GGUF file of the architecture {file.architecture!r}, which transformers "
+                f"{name} is a GGUF file of the architecture {elided(repr(file.architecture), 60)}, which transformers "
                 f"{transformers.__version__} cannot read; give the model's safetensors checkpoint."
             ) from error
         raise ModelError(unloadable(name, error)) from error

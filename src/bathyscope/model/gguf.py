@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from io import SEEK_CUR
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from bathyscope.core.foreign import open_regular, require_regular
+from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
+from bathyscope.model.gguf_sizes import unstored_size
 
 SUFFIX: Final = ".gguf"
 _MAGIC: Final = b"GGUF"
@@ -205,9 +208,11 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
         key = header.text()
         values[key] = header.value(header.number("I"))
     kinds: list[tuple[str, int, int, int]] = []
+    shapes: dict[str, list[int]] = {}
     for _ in range(n_tensors):
         tensor = header.text()
         shape = [header.number("Q") for _ in range(min(header.number("I"), _MOST_AXES))]
+        shapes[tensor] = shape
         kinds.append((tensor, prod(shape), header.number("I"), header.number("Q")))
     # the format's own default; tensors begin at the next multiple behind the header
     alignment = values.get("general.alignment", 32)
@@ -216,6 +221,8 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
     start = -(-stream.tell() // alignment) * alignment
     elements = _stored(path, kinds, start, path.stat().st_size)
     architecture = str(values.get("general.architecture", "unknown"))
+    if larger := unstored_size(values, shapes):
+        raise ModelError(f"{path} is damaged: its header {larger}; download it again.")
     if architecture not in _SCALED_ARCHITECTURES:
         _require_no_scaling(path, values)
         for tensor, count, code, offset in kinds:
@@ -269,6 +276,7 @@ def _stored(path: Path, kinds: list[tuple[str, int, int, int]], start: int, size
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
     elements: Counter[str] = Counter()
+    places: list[tuple[int, int, str]] = []
     for tensor, count, code, offset in kinds:
         try:
             kind = GGMLQuantizationType(code)
@@ -282,6 +290,14 @@ def _stored(path: Path, kinds: list[tuple[str, int, int, int]], start: int, size
         end = start + offset + count // per_group * group_bytes
         if end > size:
             raise ModelError(_truncated(path, f"{tensor} ends at byte {end} of {size}"))
+        places.append((offset, end - start, tensor))
+    places.sort()
+    for (_, end, first), (begin, _, second) in pairwise(places):
+        if begin < end:
+            raise ModelError(
+                f"{path} is damaged: its tensors {elided(first, 60)} and {elided(second, 60)} share bytes; download it "
+                "again."
+            )
     return dict(elements)
 
 

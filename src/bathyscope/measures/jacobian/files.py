@@ -166,7 +166,7 @@ def _lens_in(place: Path, content: Any, advice: str) -> FittedLens:
     layers, prompts = sorted(matrices), content["n_prompts"]
     # the reference counts the outputs of blocks from 0, and boundaries count the embedding first
     boundaries = [layer + 1 for layer in layers]
-    means_BDD = torch.stack([matrices[layer].float() for layer in layers])
+    means_BDD = torch.stack([matrices[layer].detach().float() for layer in layers])
     fault = _fault_of([prompts], boundaries, means_BDD, None)
     if fault:
         raise StoreError(f"{place} is no Jacobian lens: {fault}. {advice}")
@@ -201,6 +201,7 @@ def _is_matrix(layer: object, matrix: object, width: object) -> bool:
     return (
         isinstance(layer, int)
         and not isinstance(layer, bool)
+        and layer >= 0
         and isinstance(width, int)
         and isinstance(matrix, Tensor)
         and matrix.shape == (width, width)
