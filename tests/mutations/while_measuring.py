@@ -57,8 +57,8 @@ _WAVEFRONT = (
     Bug(
         "wavefront/full",
         "protected-tokens-lag-a-block-behind",
-        "self._heads[birth.boundary + runner.done]",
-        "self._heads[birth.boundary + runner.done - 1]",
+        "head = self._heads[runner.boundary]",
+        "head = self._heads[runner.boundary - 1]",
         "wavefront/test_engine.py::test_protected_tokens_keep_the_standard_stream_at_every_slot",
     ),
     Bug(

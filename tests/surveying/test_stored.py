@@ -303,3 +303,13 @@ def test_a_file_that_changes_during_the_survey_ends_it(tmp_path: Path, monkeypat
     monkeypatch.setattr(StoredAnatomy, "replay", replay)
     with pytest.raises(ModelError, match=r"cmpl-1-0.safetensors has changed since it was first looked at"):
         survey(folder, "residual")
+
+
+def test_a_verdict_says_whether_its_predictions_were_served(tmp_path: Path) -> None:
+    folder, ids = dumped(tmp_path, "llama")
+    said = "predictions as the head gives them, not compared with those that were served"
+    assert said in survey(folder, out=tmp_path / "run").verdict.text
+    assert said in bathyscope.open(tmp_path / "run").verdict.text
+    stored.write_states(folder / "dump", zoo.build("llama"), ids, served="top1_ids")
+    assert said not in survey(folder).verdict.text
+    assert said not in bathyscope.survey(str(folder / "model"), ids, "lens", progress=False).verdict.text

@@ -29,7 +29,7 @@ path, whichever characters it holds. A corpus or prompt file whose name could be
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -320,3 +320,12 @@ def _check_combination(spec: SourceSpec) -> None:
         )
     if spec.option("window") is not None and spec.option("chars") is not None:
         raise PromptError("a corpus is cut by tokens (window=) or by characters (chars=); give one of them.")
+
+
+def with_count(source: str, count: int) -> str:
+    """Return a source of the first prompts of another; the source itself where it is the name of something else."""
+    try:
+        spec = parse(source)
+    except PromptError:
+        return source
+    return str(replace(spec, count=count))

@@ -174,7 +174,10 @@ def _notice(
     """Remember what is unusual about how a text was read."""
     turns = reading.turns
     notices.add_text(reading.words, encoded.ids)
-    notices.look_for_unknown(name, encoded.ids, unknown_token(encoder.tokenizer))
+    unknown = unknown_token(encoder.tokenizer)
+    if unknown is not None:
+        notices.unknown = str(encoder.tokenizer.convert_ids_to_tokens(unknown))
+    notices.look_for_unknown(name, encoded.ids, unknown)
     remarks = list(turns.remarks)
     if encoded.begins_twice and encoder.chat:
         mark = str(encoder.tokenizer.bos_token or encoder.tokenizer.cls_token)

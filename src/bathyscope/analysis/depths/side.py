@@ -190,14 +190,22 @@ def _refuse_repeated(runs: Sequence[Run]) -> None:
         if places.count(place) > 1:
             where = "one in memory" if run.path is None else repr(str(run.path))
             if any("prompts" in other.cut for other, its in zip(runs, places) if its == place):
-                raise OptionError(
-                    f"Parts of one run were given ({where}), which can differ in their prompts alone. Compare groups "
-                    f"of its prompts by a label: group(run, by=...) ({name_command('group')} RUN --by LABEL)."
-                )
+                raise OptionError(_parts_of_one(where))
             raise OptionError(
                 f"The same run was given twice ({where}); a run does not differ from itself. Give each run once."
             )
+    # parts of a run in memory, or of a copied folder, are other objects in other places
+    for run, other in combinations(runs, 2):
+        if "prompts" in (*run.cut, *other.cut) and run.manifest["identity"] == other.manifest["identity"]:
+            raise OptionError(_parts_of_one("one in memory" if run.path is None else repr(str(run.path))))
     _refuse_parts(runs)
+
+
+def _parts_of_one(where: str) -> str:
+    return (
+        f"Parts of one run were given ({where}), which can differ in their prompts alone. Compare groups of "
+        f"its prompts by a label: group(run, by=...) ({name_command('group')} RUN --by LABEL)."
+    )
 
 
 def _refuse_parts(runs: Sequence[Run]) -> None:

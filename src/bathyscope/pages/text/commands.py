@@ -76,7 +76,18 @@ def prompts_flags(run: Run, prompts: str = "") -> str:
     Args:
         prompts: as a shell takes them, where others are to be given; empty = those of the run.
     """
-    return f"--prompts {prompts or quote_prompts(run.identity.dataset)}{reading_flags(run.prompts.reading)}"
+    return f"--prompts {prompts or quote_prompts(run.source)}{reading_flags(run.prompts.reading)}"
+
+
+def more_prompts(run: Run, count: int | None = None) -> str:
+    """Return a source of more prompts than a run has: its own source where the run ended before it did.
+
+    Args:
+        count: how many are needed; None = twice as many, or all of the source.
+    """
+    if count is None and run.source != run.identity.dataset:
+        return quote_prompts(run.identity.dataset)
+    return quote_more_prompts(run.identity.dataset, count)
 
 
 def quote_more_prompts(name: str, count: int | None = None) -> str:
