@@ -127,7 +127,8 @@ def _require_measured(run: Run, name: str, chosen: Collection[str]) -> None:
         if missing:
             raise OptionError(
                 f"{name} lacks {', '.join(missing)} (it holds: {', '.join(run.measures) or 'nothing'}); "
-                f"{', '.join(lacking)} {_are(lacking)} read off what is missing. Survey again with measures=[..., 'effective_depth']."
+                f"{', '.join(lacking)} {_are(lacking)} read off what is missing. Survey again with "
+                "measures=[..., 'effective_depth']."
             )
         return
     if len(run.stored) <= run.n_blocks:
