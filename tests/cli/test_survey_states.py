@@ -154,6 +154,7 @@ def test_a_comparison_of_depths_does_not_ask_for_what_states_cannot_tell(
     assert "is of stored states and lacks skip" in printed
     assert "Survey the model itself where it can be run." in printed
     assert "Survey again" not in printed
+    assert "--estimators" in printed
     # depths of groups are those that skip and depth_score tell
     with pytest.raises(OptionError, match="skip and depth_score need the blocks") as refusal:
         _estimators(bathyscope.open(run))
