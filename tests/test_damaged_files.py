@@ -25,6 +25,7 @@ import pyarrow.parquet
 import pytest
 import torch
 import xarray as xr
+from bathyscope.surgery.benchmarks.task_code import require_no_task_code
 from safetensors.torch import load_file, save_file
 from support import quantised, waves, zoo
 from support.damage import (
@@ -59,7 +60,6 @@ from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import load_tokenizer
 from bathyscope.runs.manifest import Manifest
 from bathyscope.runs.shards import decode, encode_results
-from bathyscope.surgery.benchmarks.task_code import require_no_task_code
 from bathyscope.surgery.checkpoint.json_record import export_record
 from bathyscope.surgery.scheduled.speed import Speeds
 from bathyscope.surveying.training.folder import read_about

@@ -44,7 +44,11 @@ def test_states_are_surveyed_and_the_verdict_says_what_they_are(
 ) -> None:
     run = run_of(folder, tmp_path)
     printed = " ".join(capsys.readouterr().out.split())
-    assert "(states of a served model, which tell no effect of its blocks; no control" in printed
+    assert (
+        "(states of a served model, which tell no effect of its blocks; predictions as the head gives them, not "
+        in printed
+    )
+    assert "compared with those that were served; no control" in printed
     assert "stored states of" in printed
     assert "(all boundaries) on dump: 3 prompts, 44 tokens, float32." in printed
     assert "--measures lens,skip" not in printed

@@ -104,11 +104,12 @@ def sides_of(runs: Sequence[Run], chosen: Collection[str] = ESTIMATORS) -> list[
     Args:
         chosen: estimators that are compared; what the others need may be missing.
     """
-    _refuse_repeated(runs)
     names = run_names(runs)
-    measures = tuple(measure for measure in DECLARATION.requires if measure in map(measure_of, chosen))
     for run, name in zip(runs, names):
         require_all_blocks(run, name)
+    _refuse_repeated(runs)
+    measures = tuple(measure for measure in DECLARATION.requires if measure in map(measure_of, chosen))
+    for run, name in zip(runs, names):
         _require_measured(run, name, chosen)
     # One threshold for all: depths by different criteria could not be compared.
     options = _thresholds(runs[0])

@@ -166,6 +166,11 @@ def _lens_in(place: Path, content: Any, advice: str) -> FittedLens:
     layers, prompts = sorted(matrices), content["n_prompts"]
     # the reference counts the outputs of blocks from 0, and boundaries count the embedding first
     boundaries = [layer + 1 for layer in layers]
+    if boundaries[0] < 1:
+        raise StoreError(
+            f"{place} is no Jacobian lens: it has a matrix of boundary {boundaries[0]}, and a published one has those "
+            f"of the outputs of blocks, from 1 on. {advice}"
+        )
     means_BDD = torch.stack([matrices[layer].detach().float() for layer in layers])
     fault = _fault_of([prompts], boundaries, means_BDD, None)
     if fault:
@@ -201,7 +206,6 @@ def _is_matrix(layer: object, matrix: object, width: object) -> bool:
     return (
         isinstance(layer, int)
         and not isinstance(layer, bool)
-        and layer >= 0
         and isinstance(width, int)
         and isinstance(matrix, Tensor)
         and matrix.shape == (width, width)
