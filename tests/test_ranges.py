@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bathyscope.labels import RANGES, mean_limits, range_of
+from bathyscope.labels import RANGES, Label, labelled, mean_limits, range_of
 from bathyscope.measures.registry import MEASURES
+from bathyscope.pages.figures.kit.series import Curve, looks, summarise_curve
+from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.runs.by_place import by_place
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.hsic import cka, even_groups, gram, minibatch_sums
 
@@ -20,15 +23,15 @@ MEASURED = sorted(
         name
         for declaration in MEASURES.values()
         for name, label in declaration.table.items()
-        if "prompt" in label.most and label.units in ("1", "nats", "bits", "boundary")
+        if "prompt" in label.most and label.units in ("1", "nats", "bits", "boundary") and label.limits is None
     }
 )
-"""Variables of single prompts, whose means have intervals on pages."""
+"""Variables of single prompts, whose means have intervals; without those that say their limits themselves."""
 UNLIMITED = {
     *("kl_top_p", "kl_tail", "interaction", "recovered", "recovered_all", "change", "change_all", "log_p"),
     *("recovered_at", "change_at"),
     *("attribution", "completeness", "mean", "largest_token", "largest_channel", "operand_left", "top_id"),
-    *("jacobian_id", "piece", "added_loss", "n_averaged", "cost", "score"),
+    *("jacobian_id", "piece", "added_loss", "n_averaged", "cost", "score", "self_repair"),
 }
 """Those that may be any number, or are none."""
 LIMITED = [name for name in MEASURED if range_of(name) != (-math.inf, math.inf)]
@@ -96,6 +99,29 @@ def test_a_similarity_is_between_minus_one_and_one_as_a_whole(n: int, seed: int,
     value, low, high = (float(array[0, 0]) for array in (found.values, found.low, found.high))
     if not math.isnan(low):
         assert -1 <= low <= value <= high <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("limits", [(1.0, math.inf), (-math.inf, math.inf), (-0.25, math.sqrt(2))])
+def test_a_label_says_what_its_variable_can_be(limits: tuple[float, float]) -> None:
+    """Whatever the name is: a weight is a share, unless its own label says otherwise."""
+    label = Label("prompt boundary", "size", source="own", limits=limits)
+    measured = labelled({"weight": label}, {"weight": np.full((3, 2), 1.0)})["weight"]
+    assert mean_limits("weight", measured) == limits
+    assert mean_limits("weight", measured.sel(boundary=0)) == limits
+    assert mean_limits("weight", measured - 2 if limits[0] == 1 else measured.drop_attrs()) != limits
+    assert mean_limits("weight", measured.assign_attrs(range="small")) == (-math.inf, math.inf)
+
+
+def test_intervals_in_figures_stay_within_what_a_label_says() -> None:
+    values = np.array([[1.0, 1.1, 1.0, 40.0]]).T
+    assert mean_intervals(values)[0].low < 1 == mean_intervals(values, limits=(1.0, math.inf))[0].low
+    label = Label("prompt boundary", "rank of a prompt", source="own", limits=(1.0, math.inf))
+    coords = {"boundary": [0], "n_tokens": ("prompt", [9, 9, 9, 9])}
+    dataset = labelled({"unheard_of": label}, {"unheard_of": values}, coords)
+    drawn = summarise_curve(dataset, Curve("unheard_of", "", looks(1)[0]), FigureOptions())
+    assert drawn.summary.low == 1
+    (listed,) = by_place(dataset, seed=0)
+    assert listed.intervals[0].low == 1
 
 
 def test_a_value_beyond_is_another_quantitys() -> None:

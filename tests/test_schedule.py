@@ -21,7 +21,12 @@ def schedules(draw: st.DrawFn) -> Schedule:
     """Any order at all, with blocks left out and repeated."""
     n_blocks = draw(st.integers(1, 9))
     order = draw(st.lists(st.integers(0, n_blocks - 1), max_size=12))
-    return Schedule(tuple(order), n_blocks)
+    schedule = Schedule(tuple(order), n_blocks)
+    first = draw(st.integers(0, 12))
+    group = order[first : first + draw(st.integers(0, 4))]
+    if not group or any(order.count(block) > 1 for block in group):
+        return schedule
+    return schedule.parallel(*draw(st.permutations(group)))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +43,8 @@ def schedules(draw: st.DrawFn) -> Schedule:
         (SIX.repeat(4, length=2, times=2), [0, 1, 2, 3, 4, 4, 4, 5, 5, 5]),
         (SIX.repeat(1, length=2).drop(1), [0, 2, 2, 3, 4, 5]),
         (SIX.swap(1).swap(2), [0, 3, 1, 2, 4, 5]),
+        (SIX.parallel(3, 2), [0, 1, 2, 3, 4, 5]),
+        (SIX.drop(3).parallel(2, 4), [0, 1, 2, 4, 5]),
         (Schedule.standard(1).drop(0), []),
     ],
 )
@@ -61,6 +68,15 @@ def test_orders(schedule: Schedule, order: list[int]) -> None:
         ("order:0-2-1", Schedule((0, 2, 1), 6)),
         ("order:3", Schedule((3,), 6)),
         ("drop:5,swap:0", SIX.drop(5).swap(0)),
+        ("parallel:2+3", SIX.parallel(2, 3)),
+        ("parallel:3+2", SIX.parallel(2, 3)),
+        ("parallel:1-3", SIX.parallel(1, 2, 3)),
+        ("parallel:1-2+3", SIX.parallel(1, 2, 3)),
+        ("parallel:4", SIX),
+        ("drop:2,parallel:1+3", SIX.drop(2).parallel(1, 3)),
+        ("parallel:3+4,drop:0,swap:1", SIX.drop(0).swap(1).parallel(3, 4)),
+        ("parallel:4+5,parallel:0-2", SIX.parallel(0, 1, 2).parallel(4, 5)),
+        ("repeat:5,parallel:1+2", SIX.parallel(1, 2).repeat(5)),
         (" drop:5 , repeat:0+2 ", SIX.drop(5).repeat(0, length=2)),
     ],
 )
@@ -73,6 +89,7 @@ def test_every_order_can_be_written_down(schedule: Schedule) -> None:
     if not schedule.order:
         return
     text = "order:" + "-".join(map(str, schedule.order))
+    text += "".join(",parallel:" + "+".join(map(str, group)) for group in schedule.groups)
     assert Schedule.parse(text, schedule.n_blocks) == schedule
 
 
@@ -129,8 +146,16 @@ def test_what_names_a_block_that_does_not_run_is_refused_by_all_alike(data: st.D
 def test_clean_prefix_is_where_the_standard_order_ends(schedule: Schedule) -> None:
     prefix = schedule.clean_prefix
     assert list(schedule.order[:prefix]) == list(range(prefix))
-    assert prefix == len(schedule) or schedule.order[prefix] != prefix
+    first = [group[0] for group in schedule.groups]
+    assert prefix == len(schedule) or schedule.order[prefix] != prefix or schedule.order[prefix] in first
+    assert not set(schedule.order[:prefix]) & {block for group in schedule.groups for block in group}
     assert schedule.is_standard == (prefix == len(schedule) == schedule.n_blocks)
+
+
+def test_a_group_ends_the_clean_prefix() -> None:
+    """Its first block runs as in the standard schedule, and what it gives is not what the next one reads."""
+    assert [SIX.parallel(block, block + 1).clean_prefix for block in range(5)] == [0, 1, 2, 3, 4]
+    assert SIX.swap(1).parallel(3, 4).clean_prefix == 1
 
 
 def test_frozen_and_hashable() -> None:
@@ -148,6 +173,8 @@ def test_frozen_and_hashable() -> None:
         (SIX.swap(2), "0…1 3 2 4…5 of 6 blocks"),
         (SIX.repeat(2), "0…2 2…5 of 6 blocks"),
         (Schedule.standard(1).drop(0), "no block of 1 blocks"),
+        (SIX.parallel(1, 2), "0 1+2 3…5 of 6 blocks"),
+        (SIX.parallel(3, 4).parallel(0, 1, 2), "0+1+2 3+4 5 of 6 blocks"),
     ],
 )
 def test_orders_in_words(schedule: Schedule, text: str) -> None:
@@ -165,6 +192,10 @@ def test_orders_in_words(schedule: Schedule, text: str) -> None:
         (SIX.drop(1).swap(3), "order:0-2-4-3-5"),
         (SIX.repeat(1).repeat(3), "order:0-1-1-2-3-3-4-5"),
         (Schedule.standard(1).drop(0), "drop:0"),
+        (SIX.parallel(1, 2), "parallel:1+2"),
+        (SIX.parallel(4, 5).parallel(1, 2, 3), "parallel:1-3,parallel:4+5"),
+        (SIX.drop(2).parallel(1, 3), "drop:2,parallel:1+3"),
+        (SIX.swap(1).parallel(1, 2), "swap:1,parallel:2+1"),
     ],
 )
 def test_the_text_is_what_commands_take(schedule: Schedule, text: str) -> None:
@@ -201,6 +232,21 @@ OUT_OF_RANGE = "is out of range; this model has 6 blocks, 0 to 5."
         ("drop:-1", "'drop:-1': write drop: and one block index"),
         ("drop:²", "'drop:²': write drop: and one block index"),
         ("swap:1-2", "'swap:1-2': write swap: and one block index, for example swap:5."),
+        ("parallel:6", f"parallel: block 6 {OUT_OF_RANGE}"),
+        ("parallel:2-999999999", f"parallel: block 999999999 {OUT_OF_RANGE}"),
+        ("parallel:1+1", "parallel:1+1: block 1 is named twice; name each once."),
+        ("parallel:1-3+2", "parallel:1+2+3+2: block 2 is named twice; name each once."),
+        ("parallel:1+3", "parallel:1+3: these blocks are no neighbours in this schedule, so they have no common place"),
+        ("drop:1,parallel:1+2", "parallel:1+2: block 1 does not run in this schedule; name blocks that run once."),
+        ("repeat:1,parallel:1+2", "parallel:1+2: block 1 runs 2 times in this schedule; name blocks that run once."),
+        ("parallel:1+2,drop:2", "drop:2: block 2 runs in parallel with others (parallel:1+2); change the order first"),
+        ("parallel:1-3,swap:3", "swap:3: block 3 runs in parallel with others (parallel:1-3); change the order first"),
+        ("parallel:1+2,repeat:2+2", "repeat:2+2x1: block 2 runs in parallel with others (parallel:1+2)"),
+        ("parallel:1+2,order:0-1", "order:0-1: block 1 runs in parallel with others (parallel:1+2)"),
+        ("parallel:1+2,parallel:2+3", "parallel:2+3: block 2 runs in parallel already (parallel:1+2); name all blocks"),
+        ("parallel:3-1", "'parallel:3-1': a range goes from its first to its last block; write 1-3."),
+        ("parallel:", "'parallel:': write parallel: and neighbouring blocks, such as parallel:3+4 or parallel:3-5."),
+        ("parallel:1,2", "Unknown schedule '2'."),
         ("standard:3", "'standard:3': standard takes nothing after it."),
         ("repeat:x", "'repeat:x': write repeat:START+LENGTH or repeat:START+LENGTHxTIMES."),
         ("order:", "'order:': write the blocks joined by dashes, for example order:0-2-1-3."),
@@ -231,6 +277,9 @@ def test_a_model_has_blocks() -> None:
         (lambda: Schedule(3, 3), "A schedule's order is a list of blocks such as [0, 2, 1]; 3 given."),
         (lambda: Schedule((0,), "3"), "The number of blocks is a whole number; '3' given."),
         (lambda: Schedule.standard(2.0), "The number of blocks is a whole number; 2.0 given."),
+        (lambda: Schedule(range(6), 6, ["12"]), "A group of parallel blocks is a list such as [3, 4]; '12' given."),
+        (lambda: SIX.parallel(1, 2.5), "parallel: a block is a whole number; 2.5 given."),
+        (lambda: SIX.parallel(), "parallel: name at least one block, for example parallel:3+4."),
         (lambda: SIX.drop("1"), "drop: a block is a whole number; '1' given."),
         (lambda: SIX.swap(None), "swap: a block is a whole number; None given."),
         (lambda: SIX.repeat(0.0), "repeat: a block is a whole number; 0.0 given."),
@@ -278,6 +327,8 @@ def test_a_text_is_refused_without_a_model_only_where_every_model_refuses_it(dat
     steps = st.one_of(
         st.builds("drop:{}".format, block),
         st.builds("swap:{}".format, block),
+        st.builds("parallel:{}+{}".format, block, block),
+        st.builds("parallel:{}-{}".format, block, block),
         st.builds("repeat:{}+{}x{}".format, block, st.integers(0, 4), st.integers(0, 2000)),
         st.lists(block, min_size=1, max_size=4).map(lambda blocks: f"order:{'-'.join(map(str, blocks))}"),
         st.sampled_from(["standard", "drop:", "order:", "dorp:1", "repeat:a", ""]),
@@ -298,3 +349,18 @@ def _is_read(text: str, n_blocks: int) -> bool:
     except OptionError:
         return False
     return True
+
+
+@given(schedules())
+def test_stages_are_the_order_cut_at_groups(schedule: Schedule) -> None:
+    assert [block for stage in schedule.stages for block in stage] == list(schedule.order)
+    assert [stage for stage in schedule.stages if len(stage) > 1] == list(schedule.groups)
+
+
+def test_a_block_in_parallel_with_none_is_the_standard_schedule() -> None:
+    assert SIX.parallel(3) == SIX
+    assert SIX.parallel(3).is_standard
+    assert Schedule(range(6), 6, [[2], [4, 3]]) == SIX.parallel(3, 4)  # type: ignore[arg-type]
+    assert SIX.parallel(3, 4) != SIX
+    assert not SIX.parallel(3, 4).is_standard
+    assert eval(repr(SIX.parallel(3, 4))) == SIX.parallel(3, 4)

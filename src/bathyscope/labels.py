@@ -34,9 +34,11 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 }
 """Names of variables → the smallest and largest value that they, and so their means, can have; the first that fits.
 
-Variables that no name fits (counts, numbers of tokens, texts) have no range. This is the only place that says so.
+Variables that no name fits (counts, numbers of tokens, texts) have no range. One whose label gives its own
+(``Label.limits``) needs no name here.
 """
 _ROUNDING: Final = 1e-9
+_BETWEEN: Final = " to "
 _BLANK = re.compile(r"\{(\w+)=([^}]*)\}")
 
 
@@ -49,6 +51,7 @@ def variable(
     source: str,
     formula: str = "",
     direction: str = "",
+    limits: tuple[float, float] | None = None,
 ) -> xr.Variable:
     """A labelled array with the attributes every variable carries.
 
@@ -60,6 +63,8 @@ def variable(
         source: key of the work it is from and the section, or ``own``.
         formula: in the letters of ``docs/measures.md``.
         direction: what is first in a difference, or whether more is better.
+        limits: smallest and largest value that it can have, which intervals of its means never leave, such as (0,
+            math.inf); None = by its name, if that is one of the package's own.
 
     Example:
         >>> spread = bathyscope.extend.variable(["prompt", "block"], np.zeros((2, 4)), "spread", "1", source="own")
@@ -72,6 +77,8 @@ def variable(
     attrs = {"long_name": long_name, "units": units, "formula": formula, "source": source}
     if direction:
         attrs["direction"] = direction
+    if limits is not None:
+        attrs["range"] = _BETWEEN.join(str(float(end)) for end in limits)
     if hasattr(values, "detach"):
         array = values.detach().cpu()
         values = array.float() if str(array.dtype) == "torch.bfloat16" else array  # which numpy does not have
@@ -85,6 +92,7 @@ class Label:
     Args:
         dims: names of its dimensions, separated by blanks; one in brackets may be absent.
         optional: some results lack the variable.
+        limits: as for ``variable``.
     """
 
     dims: str
@@ -94,6 +102,7 @@ class Label:
     source: str = ""
     direction: str = ""
     optional: bool = False
+    limits: tuple[float, float] | None = None
 
     @property
     def always(self) -> tuple[str, ...]:
@@ -122,6 +131,7 @@ class Label:
             formula=_filled(self.formula, texts),
             source=self.source,
             direction=self.direction,
+            limits=self.limits,
         )
 
 
@@ -161,8 +171,8 @@ def range_of(name: str) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
-def mean_limits(name: str, values: NDArray[Any]) -> tuple[float, float]:
-    """Smallest and largest mean that a variable can have, by its name: its intervals never leave them.
+def mean_limits(name: str, values: NDArray[Any] | xr.DataArray) -> tuple[float, float]:
+    """Smallest and largest mean that a variable can have, as it says itself or by its name: no interval leaves them.
 
     A mean that is estimated lies between them, and so do the means that an interval is to hold. What of an interval
     lies beyond holds no possible mean, so that cutting it off leaves the interval's coverage as it was.
@@ -172,10 +182,20 @@ def mean_limits(name: str, values: NDArray[Any]) -> tuple[float, float]:
     """
     import numpy as np
 
-    low, high = range_of(name)
+    stated = str(getattr(values, "attrs", {}).get("range", ""))
+    low, high = _read_range(stated) if stated else range_of(name)
     numbers = np.asarray(values, dtype=np.float64)
     within = (numbers >= low - _ROUNDING) & (numbers <= high + _ROUNDING)
     return (low, high) if bool((within | np.isnan(numbers)).all()) else (-math.inf, math.inf)
+
+
+def _read_range(text: str) -> tuple[float, float]:
+    """What a variable's attribute says; no limits where it is another program's, in words of its own."""
+    try:
+        low, high = map(float, text.split(_BETWEEN))
+    except ValueError:
+        return -math.inf, math.inf
+    return low, high
 
 
 def token_weights(dataset: xr.Dataset, name: str = "") -> NDArray[Any]:

@@ -47,7 +47,7 @@ def test_several_runs_and_other_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["one"], "Give a run and a panel"),
+        (["one"], "runs/qwen lens.kl --out kl.pdf. bathyscope show names panels lists all."),
         (["one", "lens.kl"], "Nothing to write: give --out FILE, which ends in .png, .svg, .pdf, .pgf."),
         (["one", "lens.kl", "--out", "a.gif"], "--out 'a.gif' has no ending that says a format. Allowed: .png"),
         (["one", "lens.kl", "--out", "a.pdf", "--blocks", "4-20"], "blocks='4-20' is no stretch of the 6 blocks"),

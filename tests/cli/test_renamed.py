@@ -7,7 +7,7 @@ import re
 import shlex
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from cyclopts import App
@@ -16,8 +16,9 @@ import bathyscope
 from bathyscope.cli import main, session
 from bathyscope.cli.app import app
 from bathyscope.cli.contents import QUESTIONS, TASKS, every_command
-from bathyscope.cli.renamed import name_folder, replace_old_name
+from bathyscope.cli.renamed import KINDS, name_folder, replace_old_name
 from bathyscope.core.commands import PLACES, name_command
+from bathyscope.pages.catalogue import Kind
 
 WARNING = "warning: bathyscope {} is called {} now; the old name ends with this version.\n"
 LINES: dict[str, tuple[list[str], int]] = {
@@ -162,6 +163,8 @@ def test_a_misspelt_word_inside_of_a_command_is_answered(
         ("groups", "compare group"),
         ("crad", "show --format card"),
         ("srvey", "survey"),
+        ("measures", "show names measures"),
+        ("panel", "show names panels"),
     ],
 )
 def test_a_misspelt_command_is_answered_wherever_it_is(
@@ -169,6 +172,10 @@ def test_a_misspelt_command_is_answered_wherever_it_is(
 ) -> None:
     assert main([word, "x"]) == 2
     assert f"Did you mean 'bathyscope {meant}'?" in capsys.readouterr().err
+
+
+def test_kinds_of_names_are_those_of_the_call() -> None:
+    assert get_args(Kind) == KINDS
 
 
 @pytest.mark.parametrize(

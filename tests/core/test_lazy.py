@@ -1,5 +1,7 @@
 """Names of packages that are imported when they are first asked for."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,16 @@ def test_a_name_is_loaded_from_its_home_and_others_are_refused() -> None:
     assert load_name("package", {"floor": "math:floor"}, "floor")(2.5) == 2
     with pytest.raises(AttributeError, match="module 'package' has no attribute 'ceil'"):
         load_name("package", {"floor": "math:floor"}, "ceil")
+
+
+@pytest.mark.parametrize(
+    ("code", "meant"), [("bathyscope.surveys", "survey"), ("bathyscope.extend.Measures", "Measure")]
+)
+def test_a_near_miss_is_told_where_python_shows_the_error(code: str, meant: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import bathyscope; {code}"], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip().endswith(f"Did you mean: {meant!r}?")
 
 
 def test_every_name_of_the_package_has_one_home() -> None:

@@ -32,6 +32,8 @@ OPTIONS: dict[str, Any] = {
     "direct": POSITIONS,
     # variables that are optional
     "erasure": {"reference": [[5, 9, 7, 30, 44, 12]], "future": True},
+    "swap": {"parallel": True},
+    "drop": {"direct": True},
 }
 ANSWERS = (2, 1, 3)
 PADDED = frozenset(("llama", "ministral", "bloom", "lfm2"))
@@ -43,7 +45,7 @@ SIZES = {
     "token": max(LENGTHS),
     "boundary": L + 1,
     **dict.fromkeys(("block", "skipped", "dropped", "other"), L),
-    **dict.fromkeys(("swapped", "start"), L - 1),
+    **dict.fromkeys(("swapped", "parallel", "start"), L - 1),
 }
 """Dimensions that are places along the depth or the text, counted from 0; no two kinds have one length."""
 REDUCTIONS = {"reduction": ["mean", "p95", "max"]}

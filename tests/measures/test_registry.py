@@ -95,7 +95,7 @@ def test_a_measure_brings_what_it_needs(asked: list[str], expected: list[str]) -
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (["lense"], "Unknown measure 'lense'. Did you mean 'lens'? Allowed: all, residual, lens, translated_lens,"),
+        (["lense"], f"Unknown measure 'lense'. Did you mean 'lens'? Allowed: {', '.join(['all', *MEASURES])}"),
         (["lens", "xyzzy"], "Unknown measure 'xyzzy'. Allowed: all,"),
         ("logit_lens", "Unknown measure 'logit_lens'. Did you mean 'lens'? Allowed"),
         (["Tuned-Lens"], "Unknown measure 'Tuned-Lens'. Did you mean 'translated_lens'? Allowed"),

@@ -14,7 +14,9 @@ import joins
 import plans
 import promises
 import results
+import reviewers
 import sentences
+import stored
 import tables
 import while_measuring
 import wordings
@@ -34,7 +36,9 @@ BUGS: tuple[Bug, ...] = (
     *plans.BUGS,
     *promises.BUGS,
     *results.BUGS,
+    *reviewers.BUGS,
     *sentences.BUGS,
+    *stored.BUGS,
     *tables.BUGS,
     *wordings.BUGS,
 )

@@ -6,6 +6,13 @@ from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     Bug(
+        "analysis/between/weights",
+        "a-bias-that-one-model-lacks-is-not-compared",
+        "        return {**state, **absent}\n",
+        "        return {**state}\n",
+        "analysis/between/test_diff_places.py::test_a_bias_that_one_model_alone_has_is_named_where_it_is",
+    ),
+    Bug(
         "analysis/between/diff_text",
         "a-drift-counts-where-every-prompt-has-it",
         'boundaries = np.flatnonzero(_beyond(data, "drift", "noise_floor").any(0))',

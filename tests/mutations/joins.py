@@ -97,6 +97,13 @@ BUGS: tuple[Bug, ...] = (
         "surveying/training/test_step_names.py::test_a_step_is_read_to_its_last_digit_and_unit",
     ),
     Bug(
+        "analysis/depths/side",
+        "two-parts-of-a-run-in-memory-are-two-runs",
+        'if "prompts" in (*run.cut, *other.cut) and run.manifest["identity"] == other.manifest["identity"]:',
+        "if False:",
+        "analysis/depths/test_comparing.py::test_bad_input_is_refused_with_the_way_out",
+    ),
+    Bug(
         "surgery/repairing/repair",
         "what-chose-a-plan-judges-its-repair",
         "require_others(chosen_by(schedule), trial.test, schedule.left_out)",

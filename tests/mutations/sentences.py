@@ -6,6 +6,13 @@ from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     Bug(
+        "prompts/tokenizer",
+        "only-transformers-knows-unknown-words",
+        "unknown = _unknown_of_backend(tokenizer)",
+        "unknown = None",
+        "prompts/test_unknown_of_backend.py::test_texts_that_the_tokenizer_does_not_know_are_warned_of",
+    ),
+    Bug(
         "statistics/difference",
         "prompts-that-agree-are-certain",
         "agreed = [part.agreed for part in parts if part.variance == 0]",

@@ -57,8 +57,8 @@ _WAVEFRONT = (
     Bug(
         "wavefront/full",
         "protected-tokens-lag-a-block-behind",
-        "self._heads[birth.boundary + runner.done]",
-        "self._heads[birth.boundary + runner.done - 1]",
+        "head = self._heads[runner.boundary]",
+        "head = self._heads[runner.boundary - 1]",
         "wavefront/test_engine.py::test_protected_tokens_keep_the_standard_stream_at_every_slot",
     ),
     Bug(
@@ -193,8 +193,8 @@ _MEASURES = (
     Bug(
         "measures/curves",
         "the-lens-weighs-by-all-tokens",
-        "n_lens=token_weights(lens)",
-        "n_lens=token_weights(residual)",
+        "n_lens=None if lens is None else token_weights(lens)",
+        "n_lens=None if residual is None else token_weights(residual)",
         "measures/test_lens.py::test_answers_weigh_by_their_own_tokens",
     ),
     Bug(

@@ -6,6 +6,13 @@ from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     Bug(
+        "runs/run",
+        "a-run-that-ended-early-read-all-of-its-source",
+        "return with_count(self.identity.dataset, measured)",
+        "return self.identity.dataset",
+        "pages/head/test_answer.py::test_commands_name_the_prompts_of_a_run_that_ended_before_its_source",
+    ),
+    Bug(
         "surgery/exits/times",
         "too-busy-by-another-estimate-than-is-printed",
         "return bool(np.median(self.plain) < _BUSY * self.settled.forward(1))",

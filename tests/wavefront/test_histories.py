@@ -23,6 +23,14 @@ def test_a_window_runs_twice_in_a_row() -> None:
     assert twice(3, 1, 1) == Schedule.standard(3).repeat(1)
 
 
+def test_blocks_in_parallel_are_one_step_of_several_calls() -> None:
+    standard = Schedule.standard(5)
+    parallel = following(standard.parallel(1, 2))
+    assert parallel == (Step(0), Step(1, parallel=(2,)), Step(3), Step(4))
+    assert Tree([following(standard), parallel]).calls == 5 + 4
+    assert Tree([following(standard.parallel(0, 1, 2)), following(standard.parallel(0, 1, 2).drop(4))]).calls == 5
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 8, 32, 80])
 def test_pairs_take_as_many_calls_as_their_formula(n: int) -> None:
     subsets = [[Unit(b) for b in own] for size in (1, 2) for own in combinations(range(n), size)]

@@ -100,6 +100,19 @@ def test_drop_and_swap_of_a_block_are_one_until_they_part() -> None:
     assert (swap.origin, swap.steps, swap.done_at_birth) == (Fork(0, 1), (3, 2, 4, 5), 1)
 
 
+def test_blocks_in_parallel_are_one_step() -> None:
+    standard = Schedule.standard(6)
+    alone, drop, both = compile_tracks(
+        [ScheduleRow(standard.parallel(2, 3)), SkipRow(2, 0), ScheduleRow(standard.parallel(2, 3).drop(5))], 6, batch=1
+    )
+    assert (alone.origin, alone.steps) == (Birth(2), ((2, 3), 4, 5))
+    assert (drop.origin, drop.steps) == (Birth(2), (3, 4, 5))
+    assert (both.origin, both.steps, both.done_at_birth) == (Fork(0, 2), ((2, 3), 4), 2)
+    assert alone.window == drop.window == 1
+    (back,) = compile_tracks([ScheduleRow(standard.swap(2).parallel(2, 3))], 6, batch=1)
+    assert (back.steps, back.window) == (((3, 2), 4, 5), 2)
+
+
 def test_equal_histories_are_one_track() -> None:
     drop = Schedule.standard(4).drop(3)
     (track,) = compile_tracks([SkipRow(3, 0), ScheduleRow(drop)], 4, batch=1)

@@ -41,7 +41,7 @@ QUESTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "grid": "Many surveys from one file: models × prompts × options, each resumable.",
         "join": "Join the parts of one survey (--part 3/16) to its run.",
     },
-    "show": {"names": "Names of measures, data sets, presets, families of models and estimators of depth."},
+    "show": {"names": "Names of measures, data sets, presets, families of models, estimators of depth and panels."},
     "report": {"plot": "One panel as a file for a paper: PDF, SVG, PNG or PGF, in the width of a column."},
     "compare": {
         "group": "Depth on each group of a run's prompts, such as those that a shallower model solves too.",

@@ -13,6 +13,8 @@ _WITH_VALUE: Final = "--log-level"
 """The one flag for every command that has a value, which may be before the command."""
 _ALIKE: Final = 0.5
 """Likeness that a word needs to be answered with a command where it can be nothing else."""
+KINDS: Final = ("measures", "datasets", "presets", "families", "estimators", "panels")
+"""What names there are of, which people ask for as a command."""
 _VERY_ALIKE: Final = 0.7
 """Likeness that a word needs to be taken for a misspelt command where a model or a folder may stand too."""
 
@@ -53,6 +55,7 @@ def refuse_misspelt(tokens: Sequence[str]) -> None:
 def suggest_command(word: str, commands: Sequence[str]) -> str:
     """`` Did you mean 'bathyscope compare group'?`` (leading blank) for a near miss of any command, else nothing."""
     inside = {name: words for command in QUESTIONS for name, words in words_inside(command).items()}
+    inside |= {kind: f"{name_command('list')} {kind}".removeprefix(f"{PROGRAM} ") for kind in KINDS}
     return _ask_for(word, {**inside, **dict(zip(commands, commands))}, _ALIKE)
 
 

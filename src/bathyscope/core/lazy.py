@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ def homes(file: str) -> dict[str, str]:
 def load_name(package: str, names: dict[str, str], name: str) -> Any:
     """Import one of those names: what a package's ``__getattr__`` returns."""
     if name not in names:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        # with both, Python says which name of the package is near
+        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules.get(package))
     module, _, attribute = names[name].partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -73,15 +73,26 @@ def schedule_table(index: str) -> dict[str, Label]:
     }
 
 
-def in_all_loops(table: dict[str, Label]) -> dict[str, Label]:
-    """Return the variables of a looped model whose block is left out in all loops, along ``looped``."""
+def further_variables(table: dict[str, Label], suffix: str, index: str, words: str) -> dict[str, Label]:
+    """Return the same statistics of a further intervention at every place, where it is measured.
+
+    Args:
+        suffix: of the variables' names.
+        index: dimension of the places.
+        words: what is done there, behind the name of each statistic.
+    """
     return {
-        f"{name}_all_loops": replace(
+        f"{name}_{suffix}": replace(
             table[name],
-            dims="prompt looped",
-            long_name=f"{table[name].long_name}, the block left out in all loops",
+            dims=f"prompt {index}",
+            long_name=f"{table[name].long_name}, {words}",
             source="own",
             optional=True,
         )
         for name in SAMPLING_ERRORS
     }
+
+
+def in_all_loops(table: dict[str, Label]) -> dict[str, Label]:
+    """Return the variables of a looped model whose block is left out in all loops, along ``looped``."""
+    return further_variables(table, "all_loops", "looped", "the block left out in all loops")

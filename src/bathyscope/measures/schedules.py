@@ -6,7 +6,8 @@ positions that have a next token. Source: lad2024, layer interventions and layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bathyscope.errors import ModelError, OptionError, warn
@@ -29,13 +30,30 @@ if TYPE_CHECKING:
 _VARIABLES = {"kl": "kl_from_reference", "top1_agreement": "top1_agreement", "entropy": "entropy", "loss": "loss"}
 
 
+@dataclass(frozen=True)
+class FurtherRows:
+    """Rows of another intervention, by their place along a dimension."""
+
+    dimension: str
+    rows: Mapping[int, Request]
+
+
+@dataclass(frozen=True)
+class FurtherStates:
+    """Last streams [batch, tokens, width] of another intervention, by their place along a dimension."""
+
+    dimension: str
+    states: Mapping[int, Tensor]
+
+
 class ScheduleMeasure(Measure[Options]):
     """Next-token statistics with one row for every place along a ``dimension``."""
 
     by_prompt = True
     dimension: ClassVar[str]
     rows: Mapping[int, Request]
-    rows_in_all_loops: Mapping[int, Request] = {}
+    further: Mapping[str, FurtherRows] = {}
+    """Other interventions, by the suffix of their variables."""
     sampler: TokenSampler | None = None
 
     def sample_tokens(self, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
@@ -100,6 +118,31 @@ def swapped(measure: Measure[Any], facts: ModelFacts) -> dict[int, Schedule]:
     return changed(measure, Schedule.swap, facts.n_blocks - 1, facts)
 
 
+def in_parallel(measure: Measure[Any], pairs: Iterable[int], facts: ModelFacts) -> dict[int, Schedule]:
+    """The schedules in which blocks ℓ and ℓ+1 read the same stream, by ℓ; those that cannot run are left out.
+
+    Raises:
+        ModelError: none can run, such as where blocks take several streams.
+    """
+    from bathyscope.model.anatomy.parallel import refusal_of_schedule
+
+    standard = Schedule.standard(facts.n_blocks)
+    schedules = {block: standard.parallel(block, block + 1) for block in pairs}
+    refusals = {
+        block: refusal
+        for block, schedule in schedules.items()
+        if (refusal := refusal_of_schedule(facts.anatomy, facts.checks, schedule))
+    }
+    if not refusals:
+        return schedules
+    first, why = next(iter(refusals.items()))
+    text = f"{measure.name}: {schedules[first]} cannot run: in this {facts.anatomy.family.name} model {why}"
+    if len(refusals) == len(schedules):
+        raise ModelError(f"{text}. Leave {measure.name}'s parallel out.")
+    warn(f"{text}. Left out of {measure.name}'s parallel: {', '.join(map(str, refusals))}.")
+    return {block: schedule for block, schedule in schedules.items() if block not in refusals}
+
+
 def protected(measure: Measure[Any], prompts: Sequence[TokenizedPrompt], at_least: int = 0) -> int:
     """How many first tokens of each prompt are left as they are; an OptionError where a prompt is too short for it."""
     first: int = measure.options.protect_first
@@ -110,10 +153,22 @@ def protected(measure: Measure[Any], prompts: Sequence[TokenizedPrompt], at_leas
 class ScheduleProbe(MeasureProbe):
     """Reads out the final states of rows that follow other schedules."""
 
-    def __init__(self, measure: ScheduleMeasure[Any], facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+    def __init__(
+        self,
+        measure: ScheduleMeasure[Any],
+        facts: ModelFacts,
+        batch: Batch,
+        indices: Sequence[int],
+        *,
+        rows: Mapping[int, Request] | None = None,
+    ) -> None:
         from bathyscope.measures.token_samples import places_in_batch
 
-        super().__init__([*measure.rows.values(), *measure.rows_in_all_loops.values()])
+        self._rows = measure.rows if rows is None else rows
+        self._further = measure.further
+        self._layout: list[tuple[str, str, list[int]]] = []
+        further_rows = [row for further in self._further.values() for row in further.rows.values()]
+        super().__init__([*self._rows.values(), *further_rows])
         # the last token has no next one
         self._samples = (
             None
@@ -127,8 +182,6 @@ class ScheduleProbe(MeasureProbe):
         self._measure = measure
         self._facts = facts
         self._batch = batch
-        self._rows = measure.rows
-        self._in_all_loops = measure.rows_in_all_loops
         self._results: dict[str, Tensor] = {}
 
     def finish(self, final: FinalStates) -> None:
@@ -143,8 +196,10 @@ class ScheduleProbe(MeasureProbe):
             control, baseline = final.control_ND, final.baseline_ND
         else:
             control, baseline = final.control_and_baseline(self._places_N)
-        requests = [*self._rows.values(), *self._in_all_loops.values()]
-        states = [self._read(batch.flat(final.full[r])) for r in requests]
+        states = [self._read(batch.flat(final.full[request])) for request in self._rows.values()]
+        for suffix, further in self.further_states(final).items():
+            self._layout.append((suffix, further.dimension, list(further.states)))
+            states += [self._read(batch.flat(state)) for state in further.states.values()]
         n_rows = len(self._rows)
         # Behind the rows come the control, whose entropy and loss are the normal ones, and the plain forward: noise.
         comparison = compare(
@@ -170,6 +225,15 @@ class ScheduleProbe(MeasureProbe):
         plain = self._at_all_tokens(comparison["kl_from_reference"][-1]).nan_to_num(0.0)
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
         require_finite(f"A schedule of {self._measure.dimension} blocks", self._results.values())
+
+    def further_states(self, final: FinalStates) -> Mapping[str, FurtherStates]:
+        """Return the last streams of other interventions, by the suffix of their variables."""
+        return {
+            suffix: FurtherStates(
+                further.dimension, {place: final.full[request] for place, request in further.rows.items()}
+            )
+            for suffix, further in self._further.items()
+        }
 
     def _read(self, flat_ND: Tensor) -> Tensor:
         """Return the vectors of the tokens that are read out, of those of all real tokens."""
@@ -204,12 +268,12 @@ class ScheduleProbe(MeasureProbe):
             name: self._results[metric][:, : len(self._rows)] for name, metric in _VARIABLES.items()
         }
         coords = {self._measure.dimension: np.array(list(self._rows), dtype=np.int64)}
-        if self._in_all_loops:
-            data |= {
-                f"{name}_all_loops": self._results[metric][:, len(self._rows) : -2]
-                for name, metric in _VARIABLES.items()
-            }
-            coords["looped"] = np.array(list(self._in_all_loops), dtype=np.int64)
+        first = len(self._rows)
+        for suffix, dimension, numbers in self._layout:
+            places = slice(first, first + len(numbers))
+            data |= {f"{name}_{suffix}": self._results[metric][:, places] for name, metric in _VARIABLES.items()}
+            coords[dimension] = np.array(numbers, dtype=np.int64)
+            first = places.stop
         data |= {f"baseline_{name}": self._results[name][:, -2] for name in ("entropy", "loss")}
         # all but the last token, or but the first
         data["n_averaged"] = np.array(self._batch.lengths, dtype=np.int64) - 1

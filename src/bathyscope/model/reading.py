@@ -16,7 +16,7 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import READING, is_chat_form, reading_record
 from bathyscope.prompts.source import needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import tokenize
-from bathyscope.prompts.tokenizer import tokenizer_hash
+from bathyscope.prompts.tokenizer import tokenizer_hash, unknown_token
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -136,16 +136,17 @@ AS_IT_STANDS: Final = PromptReading()
 
 def _warn_of_unknown_tokens(prompts: Sequence[TokenizedPrompt], tokenizer: PreTrainedTokenizerBase, name: str) -> None:
     """Warn where a tokenizer has no word for much of a text: the model then reads another text, or none."""
-    unknown = tokenizer.unk_token_id
     # some tokenizers give the end of a text this part too, which is in every prompt
-    if unknown is None or unknown in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
+    unknown = unknown_token(tokenizer)
+    if unknown is None:
         return
     total = sum(map(len, prompts))
     count = sum(prompt.ids.count(unknown) for prompt in prompts)
+    word = tokenizer.convert_ids_to_tokens(unknown)
     if count > MOST_UNKNOWN * total:
         warn(
             f"{count} of {total} tokens ({count / total:.0%}) are unknown to the tokenizer of {name} "
-            f"({tokenizer.unk_token!r}). Give text in its vocabulary; of a generated task, compare its options with "
+            f"({word!r}). Give text in its vocabulary; of a generated task, compare its options with "
             "those that the model was trained on."
         )
 

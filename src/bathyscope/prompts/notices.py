@@ -24,6 +24,7 @@ class Notices:
         blanks: prompts whose answer was put behind a text with more than one blank between them.
         marked: prompts in a chat whose texts hold special tokens, and the first such token.
         strange: prompts of which half or more are the token for unknown words, and how many tokens are.
+        unknown: the text of that token.
         remarks: of a chat template's rendering: what is said of it, and of which prompts.
     """
 
@@ -33,6 +34,7 @@ class Notices:
     blanks: list[str] = field(default_factory=list)
     marked: dict[str, str] = field(default_factory=dict)
     strange: dict[str, str] = field(default_factory=dict)
+    unknown: str = ""
     remarks: dict[str, list[str]] = field(default_factory=dict)
     _texts: set[str] = field(default_factory=set)
     _ids: set[tuple[int, ...]] = field(default_factory=set)
@@ -87,7 +89,7 @@ class Notices:
         if self.strange:
             name, share = next(iter(self.strange.items()))
             warn(
-                f"In {len(self.strange)} of {where} half of the tokens or more are {tokenizer.unk_token}, which stands "
+                f"In {len(self.strange)} of {where} half of the tokens or more are {self.unknown}, which stands "
                 f"for what the tokenizer does not know; the first is prompt {name!r}: {share}. Give texts of the "
                 "model's own language, or load the model with its own tokenizer (load(model, tokenizer=…))."
             )

@@ -6,10 +6,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bathyscope.core.gguf_headers import quick_headers
+from bathyscope.core.gguf_headers import HeaderReading, quick_headers
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError, warn
 
@@ -78,8 +79,12 @@ def load_tokenizer(
     return chosen
 
 
-def load_gguf_tokenizer(file: Path) -> PreTrainedTokenizerBase:
+def load_gguf_tokenizer(file: Path, reading: HeaderReading) -> PreTrainedTokenizerBase:
     """Return the tokenizer that transformers builds from a GGUF file's vocabulary and merges.
+
+    Args:
+        file: its path.
+        reading: its header's lists, so far as they have been read.
 
     Raises:
         ModelError: it cannot be built, or turns text into no tokens.
@@ -87,7 +92,7 @@ def load_gguf_tokenizer(file: Path) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     try:
-        with quick_headers():
+        with quick_headers(reading):
             tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
     except Exception as error:  # transformers raises whatever its parsers raise
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
@@ -134,10 +139,31 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def unknown_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Return the token for unknown words; None without one, and where it also begins or ends texts, as in GPT-2."""
-    names = ("unk", "bos", "eos", "cls", "sep")
+    names = ("unk", "bos", "eos", "cls", "sep", "pad")
     # a tokenizer that is none of transformers may lack them
     unknown, *ends = (getattr(tokenizer, f"{name}_token_id", None) for name in names)
+    if unknown is None:
+        unknown = _unknown_of_backend(tokenizer)
     return None if unknown in ends else unknown
+
+
+@lru_cache(maxsize=8)
+def _unknown_of_backend(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Return the token that the model of a serialised tokenizer writes for unknown words, whatever transformers knows.
+
+    A ``tokenizer.json`` may name it where no configuration of the tokenizer does.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    # words, pieces and pairs have its text, and Unigram its number, which only the serialised form tells
+    text = getattr(backend.model, "unk_token", None)
+    number: int | None = None
+    if text is not None:
+        number = backend.token_to_id(text)
+    elif type(backend.model).__name__ == "Unigram":
+        number = json.loads(backend.to_str())["model"].get("unk_id")
+    return number
 
 
 def special_places(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase | None) -> tuple[int, ...]:

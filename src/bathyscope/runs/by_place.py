@@ -139,7 +139,7 @@ def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iter
         for chosen in product(*(values[dim].values.tolist() for dim in others)):
             by_prompt = values.sel(dict(zip(others, chosen, strict=True)))
             description = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])
-            member, limits = clusters_in(values, cluster), mean_limits(str(name), by_prompt.values)
+            member, limits = clusters_in(values, cluster), mean_limits(str(name), by_prompt)
             yield ByPlace(str(name), description, units, *_both(by_prompt, along[0]), seed, member, limits, along[0])
 
 

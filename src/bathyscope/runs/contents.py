@@ -183,6 +183,13 @@ class RunContents:
         return None if states is None else tuple(states["boundaries"])
 
     @property
+    def confirmed(self) -> bool:
+        """Whether predictions are the model's own: read by it, or compared with those that were served."""
+        notes = self.manifest.get("record", {}).get("notes") or {}
+        # earlier versions wrote no word of it
+        return self.stored is None or bool((notes.get("states") or {}).get("confirmed", True))
+
+    @property
     def judged(self) -> bool:
         """Whether there is a verdict: a lens with the depths of tokens, which early versions did not keep."""
         return "blocks" not in self.cut and "lens" in self and "prediction_depth" in self["lens"]

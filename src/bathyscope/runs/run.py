@@ -16,6 +16,7 @@ from bathyscope.core.calls import checked
 from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import legible
 from bathyscope.errors import OptionError, StoreError, warn
+from bathyscope.prompts.spec import with_count
 from bathyscope.runs.contents import RunContents, tree_of
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
 from bathyscope.runs.depth_table import depth_table
@@ -72,7 +73,9 @@ class Run(RunContents):
         (True, ['residual', 'lens'], ['run', 'verdict'])
         >>> run.stopped  # no survey with until
         ''
-        >>> run.stored is None  # a model was run
+        >>> run.stored is None, run.confirmed  # a model was run
+        (True, True)
+        >>> run.source == run.identity.dataset  # all prompts of the source
         True
         >>> run.save("runs/copy").path.name
         'copy'
@@ -82,6 +85,15 @@ class Run(RunContents):
     def stopped(self) -> str:
         """Why a survey with ``until=`` ended, and whether it reached what was asked; empty for others and for parts."""
         return str((self._until or {}).get("text", ""))
+
+    @property
+    def source(self) -> str:
+        """The source of its prompts; of the first ones alone where ``until=`` ended before the source did."""
+        until = self._until or {}
+        measured, offered = (until.get(name) for name in ("prompts", "offered"))
+        if not isinstance(measured, int) or not isinstance(offered, int) or measured >= offered:
+            return self.identity.dataset
+        return with_count(self.identity.dataset, measured)
 
     @property
     def _until(self) -> Mapping[str, Any] | None:
@@ -228,6 +240,7 @@ class Run(RunContents):
             cycle=self.cycle,
             copies=self.copies,
             stored=self.stored,
+            confirmed=self.confirmed,
         )
         return self._verdicts[cluster]
 

@@ -52,6 +52,7 @@ DIFFERENT: Final = "different"
 OPEN: Final = "open"
 UNKNOWN: Final = "unknown"
 _STATES: Final = "states of a served model, which tell no effect of its blocks"
+_UNCONFIRMED: Final = "predictions as the head gives them, not compared with those that were served"
 _OLD: Final = "When half of the tokens keep theirs is not stored in this run: survey again."
 
 
@@ -70,6 +71,8 @@ class Verdict:
         has_means: whether the change of the output was reduced to means over tokens, which are what is read.
         copies: prompts that have the tokens of others, with which intervals take them as one.
         stored: boundaries of the stored states that were measured; None = the model was run.
+        confirmed: whether the predictions are known to be the model's: not where a head reads stored states that do not
+            tell what was served.
     """
 
     half: DepthReading
@@ -84,6 +87,7 @@ class Verdict:
     has_means: bool = True
     copies: int = 0
     stored: tuple[int, ...] | None = None
+    confirmed: bool = True
 
     @property
     def n_blocks(self) -> int:
@@ -209,6 +213,8 @@ class Verdict:
         caveats = []
         if self.stored is not None:
             caveats.append(_STATES)
+            if not self.confirmed:
+                caveats.append(_UNCONFIRMED)
             if self._lacks_boundaries:
                 caveats.append(f"read at boundaries {written_out(self.stored)} alone: a depth is the first of these")
         if self._untrained is None:
@@ -359,6 +365,7 @@ def verdict_of(
     cycle: Cycle | None = None,
     copies: int = 0,
     stored: tuple[int, ...] | None = None,
+    confirmed: bool = True,
 ) -> Verdict:
     """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
 
@@ -372,6 +379,7 @@ def verdict_of(
         cycle: which loop and block each step is, of a model that runs blocks several times.
         copies: prompts that have the tokens of others.
         stored: boundaries of the stored states that were measured; None = the model was run.
+        confirmed: whether the predictions are known to be the model's.
 
     Raises:
         OptionError: there is no lens, or one without depths of tokens.
@@ -414,4 +422,5 @@ def verdict_of(
         has_means="mean" in ((settings.get("skip") or {}).get("output_reductions") or ["mean"]),
         copies=copies,
         stored=stored,
+        confirmed=confirmed,
     )

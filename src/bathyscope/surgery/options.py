@@ -158,7 +158,7 @@ class EvaluateOptions:
 
     Args:
         schedules: ``drop``, ``swap`` (at every block), ``repeat:5`` (every window of five blocks run twice), or single
-            ones such as ``drop:5`` and ``repeat:8+5``; the normal model is always evaluated.
+            ones such as ``drop:5``, ``repeat:8+5`` and ``parallel:3+4``; the normal model is always evaluated.
         batch_size: requests in one forward; prompts with written answers share a forward with those of their own
             length, where padding would change the answers.
         arguments: masks and rotary tables follow the ``block`` or the ``slot``.

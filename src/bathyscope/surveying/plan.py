@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -26,8 +26,13 @@ from bathyscope.surveying.sharding import Unit, batch_room, convoy_seconds, conv
 from bathyscope.surveying.work import PromptWork, WorkCounter
 from bathyscope.wavefront.batch import plan_batches
 
-_LATER_OPTIONS = ("read_tokens", "output_reductions", "erasure.positions", "patching.positions")
-"""Options that earlier runs do not have, of any measure or of one; None = what was done then."""
+_LATER_OPTIONS: Final[Mapping[str, object]] = {
+    **dict.fromkeys(("read_tokens", "output_reductions", "erasure.positions", "patching.positions")),
+    "drop.replace": "zero",
+    "drop.direct": False,
+    "swap.parallel": False,
+}
+"""Options that earlier runs do not have, of any measure or of one, and the value that says what was done then."""
 
 
 def _as_written(value: Any) -> Any:
@@ -135,8 +140,12 @@ class SurveyPlan:
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:
         options: dict[str, Any] = json.loads(json.dumps(self._option_values(measure), default=_as_written))
         # so that runs from before there were these options are resumed
-        later = {name for name in options if not {name, f"{measure.name}.{name}"}.isdisjoint(_LATER_OPTIONS)}
-        options = {name: value for name, value in options.items() if value is not None or name not in later}
+        keys = {name: {name, f"{measure.name}.{name}"} & _LATER_OPTIONS.keys() for name in options}
+        options = {
+            name: value
+            for name, value in options.items()
+            if not any(value == _LATER_OPTIONS[key] for key in keys[name])
+        }
         # "class" is a name that no option can have
         if measure.name not in MEASURES:
             options["class"] = f"{type(measure).__module__}:{type(measure).__qualname__}"
@@ -163,12 +172,13 @@ class SurveyPlan:
         """Return the work of prompts with some of the measures, in seconds of the cost model."""
         return self.weights_of(numbers, measures).seconds
 
-    def weights_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> Weights:
-        """Return the same by kind of work."""
-        return Weights.of(self.work_of(numbers, measures), self._pace, self.model.anatomy.vocabulary)
+    def weights_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]], pace: Pace | None = None) -> Weights:
+        """Return the same by kind of work, by the plan's pace or another."""
+        return Weights.of(self.work_of(numbers, measures), pace or self.pace, self.model.anatomy.vocabulary)
 
     @property
-    def _pace(self) -> Pace:
+    def pace(self) -> Pace:
+        """The rates by which shards were sized, or nominal ones."""
         return self.cut.pace or Pace.of(nominal_rates(self.model.device))
 
     def work_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> list[PromptWork]:
@@ -242,7 +252,7 @@ class SurveyPlan:
             room: bytes for states at a time.
         """
         anatomy = self.model.anatomy
-        pace = self._pace
+        pace = self.pace
         batches = list(zip(picked, measures, strict=True))
         sizes = [self.state_bytes(numbers, of_batch) for numbers, of_batch in batches]
         seconds = [

@@ -32,7 +32,7 @@ from bathyscope.wavefront.plan import compile_tracks
 from bathyscope.wavefront.probe import BaselineView, FinalStates, ReplacedStates, RowPartsView, RowsView, TailStates
 from bathyscope.wavefront.reader import Reader
 from bathyscope.wavefront.replace import ReplacedRows
-from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
+from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 from bathyscope.wavefront.tail import TailRows, group_tails
 
 Step = Callable[[int, int], None]
@@ -117,8 +117,8 @@ class _BatchPass:
             weights=any(probe.wants_weights for probe in probes),
         )
         requests = list(dict.fromkeys(r for probe in probes for r in probe.requests))
-        direct = [r for r in requests if not isinstance(r, ScheduleRow) and r.part == "direct"]
-        carried = [r for r in requests if isinstance(r, ScheduleRow) or r.part != "direct"]
+        direct = [r for r in requests if isinstance(r, SkipRow | SkipBefore) and r.part == "direct"]
+        carried = [r for r in requests if not isinstance(r, SkipRow | SkipBefore) or r.part != "direct"]
         in_full, tails = _divide_requests(carried, anatomy.n_blocks, wave.tails)
         tracks = compile_tracks(in_full, anatomy.n_blocks, batch.size)
         self.window = max((track.window for track in tracks), default=1)

@@ -7,22 +7,27 @@ control. A row comes into being at the boundary where it parts from the control,
 Rows whose schedule goes back to earlier blocks fall behind the wave: ``swap:5`` joins at block 6 and then needs block
 5; a repeat needs its whole window again. They catch up at once, in calls of their own without the control, and are in
 step again before the wave moves on. Without a control there, only contributions of parts are shown of those calls.
+
+A step may be several blocks that read the same stream (``parallel:5+6``). The row runs them one after another, each on
+the stream before the step, and then holds that stream with all their contributions.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.parallel import merge_contributions
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.model.anatomy.replay import Replay
 from bathyscope.model.streaming.lending import lent
 from bathyscope.wavefront import views
 from bathyscope.wavefront.batch import Batch, within
 from bathyscope.wavefront.calls import CallPolicy, CallResult
 from bathyscope.wavefront.observer import Probe
-from bathyscope.wavefront.plan import Birth, Fork, Track
+from bathyscope.wavefront.plan import Birth, Fork, Track, blocks_of
 from bathyscope.wavefront.probe import BaselineView, RowPartsView, RowsView
 from bathyscope.wavefront.rows import Request, ScheduleRow
 from bathyscope.wavefront.slots import CONTROL, Slots
@@ -61,7 +66,10 @@ class PartTaps:
 
 
 def _place_of_step(tracks: Sequence[Track], track: int, step: int) -> Place:
-    """Return where a step of a row's schedule runs, which may be on a track that the row's own track forks from."""
+    """Return where a step of a row's schedule runs, which may be on a track that the row's own track forks from.
+
+    A step is one block here: contributions of blocks in parallel are not shown.
+    """
     # Steps before the birth are the blocks 0 … birth − 1 in order, which the control runs for every track.
     done = step - tracks[track].birth.boundary
     if done < 0:
@@ -76,17 +84,32 @@ def _place_of_step(tracks: Sequence[Track], track: int, step: int) -> Place:
 
 @dataclass
 class _Runner:
-    """A track that has begun: its number, its slot, and how many of its steps are done."""
+    """A track that has begun: its number, its slot, and how many of its steps are done.
+
+    In the middle of a step of several blocks it holds the stream ``before`` the step, and the ``outputs`` so far.
+    """
 
     number: int
     track: Track
     slot: int
     done: int
+    before: Tensor | None = None
+    outputs: list[Tensor] = field(default_factory=list)
+
+    @property
+    def step(self) -> tuple[int, ...]:
+        """The blocks of the step that it is at, none at the end of its steps."""
+        return blocks_of(self.track.steps[self.done]) if self.done < len(self.track.steps) else ()
 
     @property
     def next_block(self) -> int | None:
         """The block it runs next, None at the end of its steps."""
-        return self.track.steps[self.done] if self.done < len(self.track.steps) else None
+        return self.step[len(self.outputs)] if self.step else None
+
+    @property
+    def boundary(self) -> int:
+        """The boundary at which its history is, after as many blocks."""
+        return self.track.birth.boundary + sum(len(blocks_of(step)) for step in self.track.steps[: self.done])
 
 
 class FullRows(Slots):
@@ -129,6 +152,7 @@ class FullRows(Slots):
         joining = [runner for runner in self._runners if runner.next_block == index]
         slots = [CONTROL, *(runner.slot for runner in joining)]
         control_before = self.control.clone()
+        self._hold_inputs(joining)
         silent_masks = self._mask_silent_parts(joining)
         nothing = self.state.new_zeros(())
         for result in self.run(
@@ -146,7 +170,7 @@ class FullRows(Slots):
         self._control_before = control_before
         self._heads.append(self.control[:, : self._protected].clone())
         for runner in joining:
-            self._finish_step(runner)
+            self._finish_call(runner)
         yield from self._catch_up(below=index + 1)
 
     def land(self, n_blocks: int) -> Iterator[RowPartsView]:
@@ -195,7 +219,10 @@ class FullRows(Slots):
         if size is not None:
             mask = within(size, birth.protect, birth.before, self.state.device)
             mask = mask[..., None] if birth.skips == "block" else mask[:, None]
-            self.state[slot] = torch.where(mask, self._control_before, self.control)
+            instead = self._control_before
+            if birth.filled is not None:
+                instead = (widened(instead) + birth.filled.values_BD[:, None]).to(instead.dtype)
+            self.state[slot] = torch.where(mask, instead, self.control)
 
     def _mask_silent_parts(self, joining: Sequence[_Runner]) -> dict[str, Tensor]:
         """Mask what rows at their first step leave out of the running block: part → [rows, batch, tokens]."""
@@ -214,14 +241,31 @@ class FullRows(Slots):
         runners = [None if slot == CONTROL else self._runners[slot - 1] for slot in slots]
         return [None if runner is None else (runner.number, runner.done) for runner in runners]
 
+    def _hold_inputs(self, runners: Sequence[_Runner]) -> None:
+        """Hold the stream before a step of several blocks, which all of them read."""
+        for runner in runners:
+            if len(runner.step) > 1 and runner.before is None:
+                runner.before = self.state[runner.slot].clone()
+
+    def _finish_call(self, runner: _Runner) -> None:
+        """Count the call of a block, and the step that it ends; within a step the next block reads the same stream."""
+        if runner.before is not None:
+            runner.outputs.append(self.state[runner.slot].clone())
+            if len(runner.outputs) < len(runner.step):
+                self.state[runner.slot] = runner.before
+                return
+            self.state[runner.slot] = merge_contributions(runner.before, runner.outputs)
+            runner.before, runner.outputs = None, []
+        self._finish_step(runner)
+
     def _finish_step(self, runner: _Runner) -> None:
         """Count a step, put protected tokens back on the control's stream, and begin the tracks that fork here."""
         runner.done += 1
         birth = runner.track.birth
-        # Of a schedule, a row is at boundary birth + done whichever blocks took it there; of a skip, protected
+        # Of a schedule, a row is at a boundary whichever blocks took it there; of a skip, protected
         # tokens have run every block themselves.
         if birth.protect and not birth.skips:
-            head = self._heads[birth.boundary + runner.done]
+            head = self._heads[runner.boundary]
             self.state[runner.slot][:, : birth.protect] = head[:, : birth.protect]
         self._fork_from(runner)
 
@@ -245,9 +289,10 @@ class FullRows(Slots):
             index = min(next_block for next_block, _ in behind)
             runners = [runner for next_block, runner in behind if next_block == index]
             slots = [runner.slot for runner in runners]
+            self._hold_inputs(runners)
             with lent(self._blocks[index]) as block:
                 taps = self._parts.taps(index, self._places(slots))
                 for result in self.run(block, index, slots, taps=taps):
                     yield from self._parts.views(index, self._places(result.slots), result)
             for runner in runners:
-                self._finish_step(runner)
+                self._finish_call(runner)

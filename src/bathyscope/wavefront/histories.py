@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.model.anatomy.parallel import merge_contributions
 from bathyscope.model.anatomy.replay import State
 from bathyscope.model.anatomy.sites import silenced
 from bathyscope.model.memory import free_bytes
@@ -40,11 +41,20 @@ class Unit(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A block that runs, the parts of it that add nothing, and the variant that holds its slot ("" = its own)."""
+    """A block that runs, the parts of it that add nothing, and the variant that holds its slot ("" = its own).
+
+    ``parallel`` are further blocks that read the same stream, as they are; what each contributes is added.
+    """
 
     block: int
     silent: tuple[str, ...] = ()
     variant: str = ""
+    parallel: tuple[int, ...] = ()
+
+    @property
+    def calls(self) -> int:
+        """Calls of a block that it takes."""
+        return 1 + len(self.parallel)
 
 
 History = tuple[Step, ...]
@@ -63,7 +73,7 @@ def grafted(n_blocks: int, blocks: Collection[int], variant: str) -> History:
 
 def following(schedule: Schedule) -> History:
     """Return the history of the blocks in the order of a schedule."""
-    return tuple(Step(block) for block in schedule)
+    return tuple(Step(first, parallel=tuple(others)) for first, *others in schedule.stages)
 
 
 def twice(n_blocks: int, first: int, last: int) -> Schedule:
@@ -98,7 +108,7 @@ class Tree:
             for step in history:
                 if step not in node.next:
                     node.next[step] = Node(leads=number == 0)
-                    self.calls += 1
+                    self.calls += step.calls
                 node = node.next[step]
             node.ends.append(number)
 
@@ -223,7 +233,12 @@ class TreeRun:
                 out = self._replay.run(block, step.block, resid, prompts_N, state=passed)
             else:
                 out = variant.run(block, step.block, resid, prompts_N, passed)
-        self.calls += len(taken)
+        outputs = [out]
+        for number in step.parallel:
+            with lent(self._wave.anatomy.blocks[number]) as block:
+                outputs.append(self._replay.run(block, number, resid, prompts_N, state=passed))
+        out = merge_contributions(resid, outputs)
+        self.calls += len(taken) * step.calls
         if len(taken) == 1:
             return [(out, passed)]
         size = self._replay.batch

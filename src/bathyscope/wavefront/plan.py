@@ -11,6 +11,7 @@ there. In a model of 8 blocks:
 - A skip of block 5 that spares the first token is born at boundary 6, behind the block: its other tokens take h_5 in
   place of h_6. It runs 6 7.
 - The attention of block 5 left out: born at boundary 5, runs 5 6 7, with that part silenced in the first step.
+- ``parallel:5+6`` is born at boundary 5 and runs (5, 6) 7: blocks that read the same stream are one step.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
+from bathyscope.wavefront.rows import FilledRow, Request, ScheduleRow, SkipBefore, SkipRow
+
+Step = int | tuple[int, ...]
+"""A block, or several blocks that read the same stream and whose contributions are added."""
+
+
+def blocks_of(step: Step) -> tuple[int, ...]:
+    """Return the blocks that a step runs."""
+    return step if isinstance(step, tuple) else (step,)
 
 
 @dataclass(frozen=True)
@@ -32,12 +41,14 @@ class Birth:
         protect: how many first tokens keep the control's stream (of a schedule: at every boundary).
         before: per prompt the first token (of "channels": channel) where nothing is left out; None = no such
             limit.
+        filled: the row whose values take the place of what a skipped block adds; None = nothing does.
     """
 
     boundary: int
     skips: str = ""
     protect: int = 0
     before: tuple[int, ...] | None = None
+    filled: FilledRow | None = None
 
 
 @dataclass(frozen=True)
@@ -55,14 +66,14 @@ class Track:
     Args:
         origin: what its first state is a copy of: the control's at its birth, or another track's.
         birth: where its history parts from the control; of a fork that of the track it forks from.
-        steps: the blocks from the birth on, those before a fork among them.
+        steps: what runs from the birth on, what is before a fork included.
         done_at_birth: how many of the steps another track has run for it; 0 unless it forks.
         requests: the rows that it is.
     """
 
     origin: Birth | Fork
     birth: Birth
-    steps: tuple[int, ...]
+    steps: tuple[Step, ...]
     done_at_birth: int
     requests: list[Request] = field(default_factory=list)
 
@@ -70,9 +81,9 @@ class Track:
     def window(self) -> int:
         """How many neighbouring blocks it runs while the wave is at one: 1 where it never goes back."""
         furthest, most = self.birth.boundary, 1
-        for step in self.steps:
-            furthest = max(furthest, step)
-            most = max(most, furthest - step + 1)
+        for block in (block for step in self.steps for block in blocks_of(step)):
+            furthest = max(furthest, block)
+            most = max(most, furthest - block + 1)
         return most
 
 
@@ -118,11 +129,11 @@ class _Node:
     """A beginning of some tracks: which of them computes it, and what they run next."""
 
     track: int
-    next: dict[int, _Node] = field(default_factory=dict)
+    next: dict[Step, _Node] = field(default_factory=dict)
 
 
 def _add_history(
-    tracks: list[Track], roots: dict[Birth, _Node], requests: Sequence[Request], birth: Birth, steps: tuple[int, ...]
+    tracks: list[Track], roots: dict[Birth, _Node], requests: Sequence[Request], birth: Birth, steps: tuple[Step, ...]
 ) -> None:
     """Add a history: join the track that equals it, fork from the one it begins like, or begin a new track."""
     # Walk down the tree of histories along steps that another history takes too.
@@ -142,15 +153,20 @@ def _add_history(
     tracks.append(Track(origin, birth, steps, shared, list(requests)))
 
 
-def _compile_row(request: ScheduleRow | SkipRow, n_blocks: int) -> tuple[Birth, tuple[int, ...]]:
+def _compile_row(request: ScheduleRow | SkipRow | FilledRow, n_blocks: int) -> tuple[Birth, tuple[Step, ...]]:
     """Return where a requested row begins, and the blocks that it runs from there."""
     if isinstance(request, SkipRow):
         if request.part == "block" and request.protect == 0:
             # Skipped at every token, the block is dropped: one track with drop and swap, which are born there too.
             return Birth(request.block), tuple(range(request.block + 1, n_blocks))
         return _compile_skip(request.block, request.part, n_blocks, request.protect)
+    if isinstance(request, FilledRow):
+        first = request.block + 1
+        return Birth(first, "block", request.protect, filled=request), tuple(range(first, n_blocks))
     prefix = request.schedule.clean_prefix
-    return Birth(prefix, protect=request.protect), request.schedule.order[prefix : request.stop]
+    # Stages before the clean prefix's end hold one block each, so that they are counted as steps are.
+    stages = request.schedule.stages[prefix : request.stop]
+    return Birth(prefix, protect=request.protect), tuple(stage if len(stage) > 1 else stage[0] for stage in stages)
 
 
 def _compile_skip(

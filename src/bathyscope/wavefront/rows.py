@@ -22,7 +22,8 @@ class ScheduleRow:
     """All tokens follow ``schedule``; the first ``protect`` tokens keep their real residual stream.
 
     Protection needs every slot of the schedule to stand for a boundary that the control has reached when the slot's
-    block has run, as in swaps. With ``stop`` only that many steps are run, since nobody looks at what follows.
+    block has run, as in swaps. With ``stop`` only that many steps are run, since nobody looks at what follows. Blocks
+    in parallel are one step.
 
     Raises:
         OptionError: protection under a schedule that leaves out or repeats a block.
@@ -54,6 +55,20 @@ class SkipRow:
     block: int
     protect: int = 1
     part: str = "block"
+
+
+@dataclass(frozen=True, eq=False)
+class FilledRow:
+    """A value takes the place of block ``block``'s contribution at every token from ``protect`` on: h̄_{s+1} := h_s + v.
+
+    Args:
+        values_BD: the value of each prompt of the batch. A probe may fill them in until it has been shown the plain
+            forward's block.
+    """
+
+    block: int
+    protect: int
+    values_BD: Tensor
 
 
 @dataclass(frozen=True)
@@ -103,4 +118,4 @@ class Replacement:
     part: str = "block"
 
 
-Request = ScheduleRow | SkipRow | SkipBefore
+Request = ScheduleRow | SkipRow | FilledRow | SkipBefore

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bathyscope import Run
+from bathyscope import Run, survey
 from studies.planted import CONSTRUCTIONS, surveyed
 from studies.planted.idle import chain_among_idle
 
@@ -176,6 +176,20 @@ def test_a_backup_hides_the_block_that_it_stands_in_for(run_of: Runs) -> None:
     # relative to a contribution of zero
     assert np.isnan(skip_map(run)[4, 8])
     assert (by_block(run["residual"], "norm_block")[8:] == 0).all()
+
+
+@pytest.mark.thorough
+def test_the_direct_effect_shows_the_block_that_a_backup_hides() -> None:
+    """Block 4 writes the answer, block 8 would where it is missing; block 8 is idle in both ways."""
+    built = CONSTRUCTIONS["backup"].build()
+    prompts = surveyed(CONSTRUCTIONS["backup"]).prompts
+    drop = survey(built, [prompt.ids for prompt in prompts], ["drop"], drop={"direct": True}, progress=False)["drop"]
+    assert by_block(drop, "kl")[[4, 8]].max() < 1e-9
+    assert by_block(drop, "kl_direct")[4] > 1
+    assert by_block(drop, "kl_direct")[8] < 1e-9
+    assert by_block(drop, "self_repair")[4] == pytest.approx(
+        by_block(drop, "loss_direct")[4] - by_block(drop, "loss")[4]
+    )
 
 
 @pytest.mark.thorough

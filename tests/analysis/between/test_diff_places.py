@@ -430,3 +430,25 @@ def test_adapters_outside_of_blocks_are_off_for_the_second_side(settings: Any, p
     assert place in result.attrs["adapters_in"]
     assert f"the {place}" in result.text
     assert tuned.training is training
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("lm_head", "the weights of the unembedding differ"),
+        ("model.layers.2.mlp.down_proj", "the weights of block 2's MLP differ"),
+        ("model.layers.1.self_attn.q_proj", "the weights of block 1's attention differ"),
+    ],
+)
+def test_a_bias_that_one_model_alone_has_is_named_where_it_is(path: str, place: str, side: int) -> None:
+    models = [tiny(), tiny()]
+    layer = models[side].get_submodule(path)
+    layer.bias = torch.nn.Parameter(torch.linspace(-1, 1, layer.out_features))
+    result = bathyscope.diff(*models, PROMPTS[:2], resamples=20)
+    assert place in result.text
+    # where it holds zeros it adds nothing
+    layer.bias.data.zero_()
+    result = bathyscope.diff(*models, PROMPTS[:2], resamples=20)
+    assert "differ" not in result.text
+    assert result.data.attrs["weights_differ"] == []

@@ -364,6 +364,10 @@ def test_bad_input_is_refused_with_the_way_out(tmp_path: Path) -> None:
     halves = [placed[0].select(prompts=chosen) for chosen in ("0-2", "3-5")]
     with pytest.raises(OptionError, match=r"Parts of one run were given \(.*run'\).* --by LABEL"):
         bathyscope.compare(halves)
+    halves = [ONE.select(prompts=chosen) for chosen in ("0-2", "3-5")]
+    for pair in (halves, [ONE, halves[0]], [placed[0], halves[1]]):
+        with pytest.raises(OptionError, match=r"Parts of one run were given \(.*\).* --by LABEL"):
+            bathyscope.compare(pair)
     parts = [dataclasses.replace(run, path=tmp_path / f"part {n}") for n, run in enumerate((ONE, ONE), 1)]
     for place, part in enumerate(parts):
         record = {**ONE.manifest["record"], "finished": None, "shards": [{"index": place}]}

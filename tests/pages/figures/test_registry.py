@@ -38,6 +38,8 @@ UNDRAWN = {
     "depth_score": {"by_level_layer"},
     "erasure": {"later_"},
     "patching": {"attention_"},
+    "drop": {"kl_direct", "loss_direct", "self_repair"},
+    "swap": {"kl_parallel", "loss_parallel"},
 }
 """Panels of looped models, and of options that the made-up run was not measured with."""
 ROWS_ON_THE_AXIS = ("effective_depth", "depth_score")

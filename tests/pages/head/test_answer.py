@@ -11,6 +11,7 @@ import pytest
 from support.synthetic import replaced, synthetic_run, without
 
 from bathyscope.pages.head.answer import answer, plan_for
+from bathyscope.pages.text.commands import more_prompts
 from bathyscope.runs.run import Run
 from bathyscope.surgery.plan.arrays import result
 from bathyscope.surgery.plan.plan import Plan
@@ -168,3 +169,30 @@ def test_a_folder_is_named_as_a_shell_takes_it(tmp_path: Path, monkeypatch: pyte
     run = costing([2.5, 0.2, 0.3])
     named = replace(run, manifest={**run.manifest, "identity": {**run.manifest["identity"], "model": "my model"}})
     assert answer(named).command.startswith("bathyscope survey 'my model' --prompts")
+
+
+@pytest.mark.parametrize(
+    ("source", "own", "more"),
+    [
+        ("problems:24?steps=1-6", "'problems:15?steps=1-6'", "'problems:24?steps=1-6'"),
+        ("mine.jsonl", "mine.jsonl:15", "mine.jsonl"),
+        ("my prompts", "YOURS.jsonl", "YOURS.jsonl"),
+    ],
+)
+def test_commands_name_the_prompts_of_a_run_that_ended_before_its_source(source: str, own: str, more: str) -> None:
+    run = costing([2.5, 0.01, 0.3], prompts=15)
+    run.manifest["identity"]["dataset"] = source
+    run.manifest["record"].setdefault("notes", {})["until"] = {"prompts": 15, "offered": 24}
+    assert f"--calibration {own} --test" in answer(run).command
+    spread = costing([2.5, 1.0, 0.3], spread=3.0, prompts=15)
+    spread.manifest["identity"]["dataset"] = source
+    spread.manifest["record"].setdefault("notes", {})["until"] = {"prompts": 15, "offered": 24}
+    assert f"--prompts {own}" in answer(without(spread, "drop")).command
+    assert more_prompts(spread) == more
+    # what a file holds that was not read is named, and what it does not hold is not
+    assert more_prompts(spread, 20) == own.replace("15", "20")
+    beyond = {"mine.jsonl": "MORE.jsonl", "my prompts": "YOURS.jsonl"}
+    assert more_prompts(spread, 30) == beyond.get(source, own.replace("15", "30"))
+    whole = {"prompts": 24, "offered": 24}
+    run.manifest["record"]["notes"]["until"] = whole
+    assert "15" not in answer(run).command

@@ -19,25 +19,29 @@ def test_each_kind_at_every_place_after_the_normal_model() -> None:
         *(f"repeat:{start}+3" for start in range(3)),
     ]
     assert found[0].schedule.is_standard
+    assert variants(["parallel"], 4)[1:] == tuple(
+        Variant(f"parallel:{b}+{b + 1}", Schedule.standard(4).parallel(b, b + 1), "parallel", b, 2) for b in range(3)
+    )
     assert found[3] == Variant("drop:2", Schedule.standard(5).drop(2), "drop", 2, 1)
     assert found[7] == Variant("swap:1", Schedule.standard(5).swap(1), "swap", 1, 2)
     assert found[-1] == Variant("repeat:2+3", Schedule.standard(5).repeat(2, length=3), "repeat", 2, 3)
 
 
 def test_single_schedules_and_repetitions_of_the_same() -> None:
-    found = variants("swap:3, drop:1,drop:1,order:0-2-1-3-4,standard", 5)
+    found = variants("swap:3, drop:1,drop:1,order:0-2-1-3-4,standard,parallel:1-3", 5)
     assert [(one.name, one.kind, one.block) for one in found] == [
         ("standard", "standard", -1),
         ("swap:3", "swap", 3),
         ("drop:1", "drop", 1),
         ("order:0-2-1-3-4", "other", -1),
+        ("parallel:1-3", "parallel", 1),
     ]
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("repeat", "'repeat' says too little; write drop, swap, repeat:5"),
+        ("repeat", "'repeat' says too little; write drop, swap, parallel, repeat:5"),
         ("repeat:6", "windows of 1 to 5 blocks"),
         ("dorp", "Unknown schedule 'dorp'. Did you mean 'drop'?"),
         ("drop:5", "block 5 is out of range; this model has 5 blocks"),

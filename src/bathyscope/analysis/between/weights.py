@@ -63,7 +63,7 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
     changes, differs, places, scaled_places, comparable = [], [], [], [], True
     for number, blocks in enumerate(zip(a.anatomy.blocks, b.anatomy.blocks, strict=True)):
         with lent(blocks[0]) as left_block, lent(blocks[1]) as right_block:
-            left, right = effective_state(left_block), effective_state(right_block)
+            left, right = _with_absent_biases(effective_state(left_block), effective_state(right_block))
             same = _have_the_same_shapes(left, right)
             names = _differing(left, right) if same else []
             scaled = _differently_scaled(left_block, right_block)
@@ -73,7 +73,7 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
         differs.append(not same or bool(names) or bool(scaled) or bool(settings - {"adapters"}))
         places += sorted({_place_in_block(a, number, name) for name in names})
         scaled_places += sorted({_place_in_block(a, number, name) for name in scaled})
-    left, right = (_outside_of_blocks(model) for model in (a, b))
+    left, right = _with_absent_biases(*(_outside_of_blocks(model) for model in (a, b)))
     comparable = comparable and _have_the_same_shapes(left, right)
     if comparable:
         inside = _prefixes_of_blocks(a)
@@ -154,6 +154,20 @@ def compare_adapters(model: Model) -> WeightComparison:
         [],
         by_adapters=True,
     )
+
+
+def _with_absent_biases(left: dict[str, Tensor], right: dict[str, Tensor]) -> tuple[dict[str, Tensor], ...]:
+    """Return both with zeros for each bias that one alone has, next to a weight that both have: none adds nothing."""
+
+    def filled(state: dict[str, Tensor], other: dict[str, Tensor]) -> dict[str, Tensor]:
+        absent = {
+            name: torch.zeros_like(tensor)
+            for name, tensor in other.items()
+            if name not in state and name.endswith("bias") and f"{name.removesuffix('bias')}weight" in state
+        }
+        return {**state, **absent}
+
+    return filled(left, right), filled(right, left)
 
 
 def _have_the_same_shapes(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:

@@ -20,7 +20,7 @@ def names_command(kind: Kind, /, *, format: ResultFormat = "table") -> int:
     """List the names that can be chosen.
 
     Args:
-        kind: measures, datasets, presets, families or estimators.
+        kind: measures, datasets, presets, families, estimators or panels.
     """
     import pandas as pd
 

@@ -47,7 +47,10 @@ def plot_command(
 
     *runs, panel = runs_and_panel or ("",)
     if not runs:
-        raise OptionError(f"Give a run and a panel: {name_command('plot')} runs/qwen lens.kl --out kl.pdf")
+        raise OptionError(
+            f"Give a run and a panel: {name_command('plot')} runs/qwen lens.kl --out kl.pdf. "
+            f"{name_command('list')} panels lists all."
+        )
     if out is None:
         raise OptionError(f"Nothing to write: give --out FILE, which ends in {_list_endings()}.")
     format_ = out.suffix.removeprefix(".").lower()

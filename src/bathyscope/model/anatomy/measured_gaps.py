@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from bathyscope.schedule import Schedule
+
 
 @dataclass(frozen=True)
 class Checks:
@@ -44,19 +46,22 @@ class Checks:
         """Say what the first block of an order that cannot run would not find; empty where all can.
 
         A block takes the keys and values of certain blocks. What is passed on from block to block comes from whichever
-        ran last.
+        ran last. Blocks that run in parallel take nothing from each other.
         """
         ran: set[int] = set()
-        for block in order:
-            if block in self.takers and not ran & self.givers:
-                return f"block {block} takes what the block before it passes on, and none would have run before it"
-            ran.add(block)
-            missing = (self.sources[block] if self.sources else frozenset()) - ran
-            if missing:
-                return (
-                    f"block {block} takes the keys and values of block {min(missing)}, which would not have run "
-                    "before it"
-                )
+        for stage in order.stages if isinstance(order, Schedule) else [(block,) for block in order]:
+            for block in stage:
+                giving = self.givers.intersection(stage) - {block}
+                if block in self.takers and (giving or not ran & self.givers):
+                    what = f"block {min(giving)} would run in parallel" if giving else "none would have run before it"
+                    return f"block {block} takes what the block before it passes on, and {what}"
+                missing = (self.sources[block] if self.sources else frozenset()) - ran - {block}
+                if missing:
+                    return (
+                        f"block {block} takes the keys and values of block {min(missing)}, which would not have run "
+                        "before it"
+                    )
+            ran.update(stage)
         return ""
 
     def kept_for_others(self, removable: Collection[int]) -> int | None:

@@ -3,15 +3,17 @@
 1. token ids are of the head's vocabulary, and states of its width;
 2. the last boundary is not normed already: a final norm's output has a mean square of 1 under its gain, whatever it is
    given, and the stream behind the last block has not;
-3. ids are not off by one: at boundary 0 a token's state depends on the token alone, and behind a block on its context;
-4. the readout of the last boundary is what the served model predicted, where files tell its top-1 tokens or the
-   log-probabilities of next ones.
+3. boundary 0 is what the embedding of the head's checkpoint gives for the ids (``embedding``);
+4. ids are not off by one: at boundary 0 a token's state depends on the token alone, and behind a block on its context;
+5. the readout of the last boundary is what the served model predicted, where files tell its top-1 tokens or the
+   log-probabilities of next ones; else it predicts the prompts' own tokens better than equal guesses would.
 
 What a file does not tell cannot be checked, and the run says so.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -22,8 +24,9 @@ from bathyscope.core.text import counted
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.anatomy.plain import vocabulary
 from bathyscope.model.anatomy.readout import NormKind, norm_kind
+from bathyscope.model.states.embedding import check_embedding
 from bathyscope.model.states.files import LOGPROBS, TOP1
-from bathyscope.model.states.folder import StatesFolder, StoredPrompt
+from bathyscope.model.states.folder import CONFIRMED, StatesFolder, StoredPrompt
 from bathyscope.model.states.head import ServedHead
 
 _PROMPTS: Final = 8
@@ -44,7 +47,10 @@ def require_sound(states: StatesFolder, head: ServedHead) -> tuple[str, ...]:
     """
     _require_same_model(states, head)
     chosen = _spread(states.prompts)
-    notes = [_check_addresses(states, head, chosen)]
+    notes = [
+        _check_addresses(states, head, chosen),
+        check_embedding(states, head.embedding, chosen, _TOKENS),
+    ]
     if states.boundaries[-1] == head.n_blocks:
         _require_unnormed(states, head, chosen)
         notes.append(_check_readout(states, head))
@@ -126,7 +132,7 @@ def _check_addresses(states: StatesFolder, head: ServedHead, chosen: Sequence[St
             f"The first states in {states.folder}, said to be of boundary {first}, depend on the token alone: they are "
             f"the embedding, boundary 0. The ids are off by {first}; give {moved}."
         )
-    if first == 0 and not any(same) and not head.adds_positions:
+    if first == 0 and not any(same) and not head.embedding.adds_positions:
         moved = [boundary - first for boundary in states.boundaries]
         raise ModelError(
             f"The first states in {states.folder}, said to be of boundary 0, depend on the context, which the "
@@ -161,18 +167,37 @@ def _check_readout(states: StatesFolder, head: ServedHead) -> str:
     telling = [prompt for prompt in states.prompts if states.told_of(prompt, TOP1) is not None]
     telling = telling or [prompt for prompt in states.prompts if states.told_of(prompt, LOGPROBS) is not None]
     if not telling:
+        _warn_of_worse_than_guesses(states, head, _spread(states.prompts))
         return "predictions of the served model: not told by the files, so that the readout was not compared with them"
     chosen = _spread(telling)
     share = _share_apart(states, chosen, states.boundaries[-1], head.readout)
     if share <= _APART:
-        return (
-            f"predictions of the served model: those of the readout, but for {share:.0%} of the tokens of "
-            f"{counted(len(chosen), 'prompt')}"
-        )
+        return f"{CONFIRMED}, but for {share:.0%} of the tokens of {counted(len(chosen), 'prompt')}"
     raise ModelError(
         f"The readout of boundary {head.n_blocks} is not what the served model predicted, at {share:.0%} of the tokens "
         f"of {counted(len(chosen), 'prompt')}: {_cause(states, head, chosen)}."
     )
+
+
+@torch.no_grad()
+def _warn_of_worse_than_guesses(states: StatesFolder, head: ServedHead, chosen: Sequence[StoredPrompt]) -> None:
+    """Warn of a readout that knows less of the prompts' next tokens than equal guesses do.
+
+    So does a head of another training, one whose rows are in another order, and any head on prompts that are no text.
+    """
+    losses: list[float] = []
+    for prompt in chosen:
+        following = torch.tensor(prompt.ids[1 : _TOKENS + 1])
+        logits_TV = head.readout(states.states_of(prompt, _TOKENS)[:, -1]).double()[: len(following)]
+        losses += (-logits_TV.log_softmax(-1).gather(-1, following[:, None])).flatten().tolist()
+    guesses = math.log(head.vocabulary)
+    mean = sum(losses) / max(1, len(losses))
+    if not mean <= guesses:
+        warn(
+            f"The head reads out the prompts' next tokens worse than equal guesses: {mean:.2f} nats a token against "
+            f"{guesses:.2f}. It may be of another model, its rows in another order, or the prompts no text of the "
+            f"model's kind; {TOP1} or {LOGPROBS} in the files would tell."
+        )
 
 
 def _cause(states: StatesFolder, head: ServedHead, chosen: Sequence[StoredPrompt]) -> str:

@@ -30,6 +30,8 @@ from bathyscope.model.states.files import StatesFile
 
 RECORD: Final = "states.json"
 _FIELDS: Final = ("boundaries", "n_blocks")
+CONFIRMED: Final = "predictions of the served model: those of the readout"
+"""How a note begins that says so."""
 _SUFFIX: Final = ".safetensors"
 _OTHERS: Final = {
     ".pt": "a pickle, as speculators wrote until 0.3, which is not opened here",
@@ -187,6 +189,7 @@ class StatesFolder:
             "folder": self.folder.name,
             "files": {file.path.name: sha256 for file, sha256 in zip(self.files, self.hashes, strict=True)},
             "checks": list(self.notes),
+            "confirmed": any(note.startswith(CONFIRMED) for note in self.notes),
         }
 
 

@@ -32,6 +32,7 @@ from bathyscope.model.gguf import is_gguf
 from bathyscope.model.load_errors import unloadable
 from bathyscope.model.outlines import build_outline
 from bathyscope.model.place import folder_of, require_hub
+from bathyscope.model.states.embedding import HeadEmbedding, find_embedding
 from bathyscope.model.streaming.files import CheckpointFile
 
 _ONE_STREAM = "and the states of a file are those of one stream behind each block"
@@ -73,7 +74,7 @@ class ServedHead:
         model: holds the modules of the readout.
         n_blocks: L.
         parallel: as in ``Anatomy``.
-        adds_positions: whether the embedding of a token may depend on its place.
+        embedding: what boundary 0 is compared with, and whether it may depend on a token's place.
         bytes_read: of the checkpoint's weights.
     """
 
@@ -84,7 +85,7 @@ class ServedHead:
     width: int
     vocabulary: int
     parallel: bool
-    adds_positions: bool
+    embedding: HeadEmbedding
     bytes_read: int
 
 
@@ -116,6 +117,7 @@ def read_head(
         module = None if path is None else submodule(outline, path)
         if path is not None and module is not None:
             _fill(outline, path, module, source)
+    _require_rows_that_differ(name, readout)
     return ServedHead(
         family=family,
         model=HeadModel(outline, readout),
@@ -124,9 +126,20 @@ def read_head(
         width=width,
         vocabulary=vocabulary,
         parallel=flag_of(text, family.parallel),
-        adds_positions=_adds_positions(outline),
+        embedding=find_embedding(outline, family, blocks, width, _adds_positions(outline), source.rows),
         bytes_read=source.bytes_read,
     )
+
+
+def _require_rows_that_differ(name: str, readout: Readout) -> None:
+    """Refuse an unembedding that gives all tokens the same logit, whatever it reads."""
+    weight = getattr(readout.head, "weight", None)
+    # ends at the first row that differs, in a head of a trained model at once
+    if weight is not None and len(weight) > 1 and all(torch.equal(weight[0], row) for row in weight[1:]):
+        raise ModelError(
+            f"All {len(weight):,} rows of the unembedding in {name} are equal, so that it predicts all tokens alike. "
+            "Give a head that was trained: the file may have been written before its weights were there."
+        )
 
 
 def _require_checkpoint(name: str, revision: str | None) -> None:
@@ -220,6 +233,29 @@ class _Tensors:
         self.bytes_read += place.stop - place.start
         if not torch.isfinite(target).all():
             raise ModelError(f"{file.path} holds NaN or Inf in {stored}. Download or convert the checkpoint again.")
+
+    def rows(self, names: Sequence[str], numbers: Sequence[int], dtype: torch.dtype) -> Tensor | None:
+        """Return some rows of a matrix, by number; None where it is not stored here, or not in floating point.
+
+        From the hub nothing is fetched for it: the head needs no other file.
+        """
+        stored = self._stored_name(names)
+        if stored is None or not self._is_here(self._places[stored]):
+            return None
+        file = self._file(self._places[stored])
+        place = file.places.get(stored)
+        if place is None or place.dtype is None or not place.dtype.is_floating_point or place.dtype.itemsize < 2:
+            return None
+        if len(place.shape) != 2 or max(numbers) >= place.shape[0]:
+            return None
+        rows = torch.empty((len(numbers), place.shape[1]), dtype=dtype)
+        with file.reading() as stream:
+            for target, number in zip(rows, numbers):
+                self.bytes_read += file.read(stream, stored, target[None], number)
+        return rows
+
+    def _is_here(self, name: str) -> bool:
+        return name in self._files or (self._folder is not None and (self._folder / name).is_file())
 
     def _stored_name(self, names: Sequence[str]) -> str | None:
         """Return the name that the checkpoint has for a tensor, which the library may rename when it loads it."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from bathyscope.core.estimates import Estimate
 from bathyscope.model.identity import compare_models
-from bathyscope.pages.text.commands import prompts_flags, quote_model, quote_more_prompts, quote_prompts
+from bathyscope.pages.text.commands import more_prompts, prompts_flags, quote_model, quote_prompts
 from bathyscope.pages.text.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
 from bathyscope.prompts.reading import reading_flags
@@ -119,7 +119,7 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     # A model keeps at least one block, even where no block costs anything.
     droppable = min(len(choice.blocks), (run.identity.n_blocks or choice.measured) - 1)
     if droppable > 0:
-        prompts = f"--calibration {quote_prompts(run.identity.dataset)} --test OTHERS.jsonl"
+        prompts = f"--calibration {quote_prompts(run.source)} --test OTHERS.jsonl"
         reading = reading_flags(run.prompts.reading)
         prune = f"bathyscope prune {model} {prompts}{reading} --drop {droppable}"
         return "To know what they cost together", prune
@@ -127,8 +127,7 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
         missing = "is missing" if run.stored is None else "needs the blocks, where the model itself can be run"
         return f"To measure what {missing}", f"{survey} {','.join(_MEASURES)} --out runs/more"
     if choice.needs_prompts:
-        more_prompts = prompts_flags(run, quote_more_prompts(run.identity.dataset))
-        more = f"bathyscope survey {model} {more_prompts} --measures"
+        more = f"bathyscope survey {model} {prompts_flags(run, more_prompts(run))} --measures"
         return "To narrow the intervals, with more prompts", f"{more} {','.join(_MEASURES)} --out runs/more"
     if not any(label.startswith("untrained") for label in run.controls):
         return "To know what training moved", f"{survey} lens,skip --control untrained:3 --out runs/control"

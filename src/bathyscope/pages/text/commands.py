@@ -17,6 +17,7 @@ from bathyscope.core.text import legible, without_places
 from bathyscope.errors import PromptError
 from bathyscope.prompts.reading import reading_flags
 from bathyscope.prompts.spec import parse as parse_source
+from bathyscope.prompts.spec import with_count
 
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
@@ -76,7 +77,22 @@ def prompts_flags(run: Run, prompts: str = "") -> str:
     Args:
         prompts: as a shell takes them, where others are to be given; empty = those of the run.
     """
-    return f"--prompts {prompts or quote_prompts(run.identity.dataset)}{reading_flags(run.prompts.reading)}"
+    return f"--prompts {prompts or quote_prompts(run.source)}{reading_flags(run.prompts.reading)}"
+
+
+def more_prompts(run: Run, count: int | None = None) -> str:
+    """Return a source of more prompts than a run has: its own source where the run ended before it did.
+
+    Args:
+        count: how many are needed; None = twice as many, or all of the source.
+    """
+    if run.source != run.identity.dataset:
+        if count is None:
+            return quote_prompts(run.identity.dataset)
+        # a file without a number has more than were read, though no more than it has
+        if count <= run.manifest["record"]["notes"]["until"]["offered"]:
+            return quote_prompts(with_count(run.identity.dataset, count))
+    return quote_more_prompts(run.identity.dataset, count)
 
 
 def quote_more_prompts(name: str, count: int | None = None) -> str:

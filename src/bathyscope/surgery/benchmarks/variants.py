@@ -12,6 +12,7 @@ from bathyscope.schedule import Schedule, Scheduling
 NORMAL = "standard"
 _WINDOWS = re.compile(r"repeat:(\d+)$")
 _ONE = re.compile(r"(drop|swap|repeat):(\d+)(?:\+(\d+))?$")
+_SIDE_BY_SIDE = re.compile(r"parallel:[\d+-]+$")
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,10 @@ class Variant:
 
     Args:
         name: text that ``Schedule.parse`` reads; the label in results, and the name of a folder.
-        kind: ``standard``, ``drop``, ``swap``, ``repeat``, or ``other`` for an order written out.
-        block: the dropped block, the first of a swapped pair or of a repeated window; −1 without one.
-        length: how many blocks are dropped, swapped or repeated; 0 without one.
+        kind: ``standard``, ``drop``, ``swap``, ``repeat``, ``parallel``, or ``other`` for an order written out.
+        block: the dropped block, the first of a swapped pair, of a repeated window or of those in parallel; −1 without
+            one.
+        length: how many blocks are dropped, swapped, repeated or in parallel; 0 without one.
     """
 
     name: str
@@ -67,6 +69,8 @@ def _expand_names(text: str, n_blocks: int) -> list[str]:
         return [f"drop:{block}" for block in range(n_blocks)]
     if text == "swap":
         return [f"swap:{block}" for block in range(n_blocks - 1)]
+    if text == "parallel":
+        return [f"parallel:{block}+{block + 1}" for block in range(n_blocks - 1)]
     windows = _WINDOWS.match(text)
     if windows:
         length = int(windows[1])
@@ -74,12 +78,17 @@ def _expand_names(text: str, n_blocks: int) -> list[str]:
             raise OptionError(f"{text}: windows of 1 to {n_blocks} blocks can be repeated in this model.")
         return [f"repeat:{start}+{length}" for start in range(n_blocks - length + 1)]
     if text in ("repeat", ""):
-        raise OptionError(f"schedules: {text!r} says too little; write drop, swap, repeat:5, drop:3 or repeat:8+5.")
+        raise OptionError(
+            f"schedules: {text!r} says too little; write drop, swap, parallel, repeat:5, drop:3 or repeat:8+5."
+        )
     return [text]
 
 
 def _parse_variant(name: str, n_blocks: int) -> Variant:
     schedule = Schedule.parse(name, n_blocks)
+    if _SIDE_BY_SIDE.match(name) and schedule.groups:
+        (group,) = schedule.groups
+        return Variant(name, schedule, "parallel", min(group), len(group))
     single = _ONE.match(name)
     if single is None:
         return Variant(name, schedule, NORMAL if schedule.is_standard else "other")

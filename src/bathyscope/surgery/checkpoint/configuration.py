@@ -37,8 +37,9 @@ def rewritten(config: PreTrainedConfig, schedule: Schedule) -> PreTrainedConfig:
     are rewritten; where a period has no explicit form it is left, for the proof to refuse.
 
     Raises:
-        ModelError: the configuration's own checks refuse the order.
+        ModelError: the configuration's own checks refuse the order; blocks in parallel.
     """
+    require_sequential(schedule)
     whole = config.to_dict()
     inner = next((name for name, part in vars(config).items() if part is config.get_text_config()), None)
     part = whole[inner] if inner is not None else whole
@@ -54,6 +55,19 @@ def rewritten(config: PreTrainedConfig, schedule: Schedule) -> PreTrainedConfig:
         ) from error
     copy._name_or_path = ""
     return copy
+
+
+def require_sequential(schedule: Schedule) -> None:
+    """Refuse blocks in parallel, wherever a model is written or built of its configuration.
+
+    Raises:
+        ModelError: with what can run them.
+    """
+    if schedule.groups:
+        raise ModelError(
+            f"{schedule} cannot be a checkpoint: no configuration of plain transformers says that blocks read the same "
+            "stream. Run it with bathyscope.scheduled, evaluate or swap's parallel, or leave parallel out."
+        )
 
 
 def count_entry(config: PreTrainedConfig) -> str:

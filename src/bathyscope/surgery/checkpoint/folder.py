@@ -15,7 +15,7 @@ from bathyscope.model import config_hash
 from bathyscope.model.classes import class_for
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.card import CARD, RECORD, ExportRecord, card
-from bathyscope.surgery.checkpoint.configuration import rewritten
+from bathyscope.surgery.checkpoint.configuration import require_sequential, rewritten
 from bathyscope.surgery.checkpoint.export_notes import note_cache, note_left_out, note_packing
 from bathyscope.surgery.checkpoint.exportable import require_all_layers, require_library_attention, require_plain
 from bathyscope.surgery.checkpoint.in_memory import note_precisions, note_rounded, require_running
@@ -127,8 +127,10 @@ def schedule_for(schedule: object, n_blocks: int, loop: Sequence[Sequence[int]] 
 
     Raises:
         OptionError: neither, made for another depth, or without a block.
+        ModelError: blocks in parallel, which no checkpoint can have.
     """
     chosen = Schedule.of(schedule, n_blocks, loop)
+    require_sequential(chosen)
     if not len(chosen):
         raise OptionError("This schedule leaves no block; a checkpoint has at least one.")
     return chosen

@@ -21,6 +21,7 @@ from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.anatomy.parallel import refusal_of_schedule
 from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
@@ -254,7 +255,7 @@ def _judge_windows(sampling: Sampling, schedules: Windows, values: Values, answe
         attrs = {"full_accuracy": float(right[0].mean()), "answers": int(answered.sum())}
         p_value = gain.p_value
         helps = gain.low > 0
-    orders = [f"order:{'-'.join(map(str, schedule))}" for *_, schedule in schedules.values()]
+    orders = [_order_text(schedule) for *_, schedule in schedules.values()]
     data |= {"schedule": np.array(orders, dtype=object), "p_value": p_value, "helps": helps.astype(np.int64)}
     coords = {
         "window": np.array(list(schedules), dtype=object),
@@ -263,6 +264,11 @@ def _judge_windows(sampling: Sampling, schedules: Windows, values: Values, answe
     }
     table = labelled(_TABLE, {name: data[name] for name in _TABLE if name in data}, coords)
     return table.assign_attrs(attrs)
+
+
+def _order_text(schedule: Schedule) -> str:
+    """Return an order written out, with the groups of blocks that run in parallel where it has any."""
+    return str(schedule) if schedule.groups else f"order:{'-'.join(map(str, schedule))}"
 
 
 def _require_several_answers(prompts: int, answers: int) -> None:
@@ -298,10 +304,10 @@ def _read_order(text: str, model: Model) -> Schedule:
             f"orders: {text!r} is the model's own order, which all others are compared with; leave it out, or give "
             "another order, such as order:0-1-2-1-2-3."
         )
-    lacking = model.checks.lacking(schedule)
-    if lacking:
+    refusal = refusal_of_schedule(model.anatomy, model.checks, schedule)
+    if refusal:
         raise ModelError(
-            f"orders: {text!r} cannot run: in this {model.anatomy.family.name} model {lacking}. Leave it out."
+            f"orders: {text!r} cannot run: in this {model.anatomy.family.name} model {refusal}. Leave it out."
         )
     return schedule
 

@@ -23,6 +23,7 @@ from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.calls import by_name
 from bathyscope.model.anatomy.loops import IDS, Loops
+from bathyscope.model.anatomy.parallel import merge_contributions
 from bathyscope.model.anatomy.recording import CACHE_NAMES
 from bathyscope.model.anatomy.streams import PASSED, FoldedStreams
 from bathyscope.schedule import Schedule
@@ -167,6 +168,7 @@ class Chain:
         self._blocks, self._returns, self._dtype = tuple(blocks), tuple(returns), dtype
         self._loops, self._streams = loops, streams
         self._order = schedule.order
+        self._stages = schedule.stages
         self._sources = schedule.order if arguments == "block" else tuple(range(len(schedule)))
         if loops is None:
             self._cache = SlotCache(self._order, self._sources, len(blocks))
@@ -291,12 +293,19 @@ class Chain:
             hidden = self._loops.fold(hidden)
         out: Any = hidden
         passed: dict[Any, Any] = {}
-        for slot, (block, source) in enumerate(zip(self._order, self._sources)):
-            args, kwargs = self._bind_arguments(self._calls[source], hidden, slot)
-            if self._streams is not None and self._streams.passes is not None:
-                kwargs[PASSED] = passed
-            out = self._blocks[block](*args, **kwargs)
-            hidden = out[0] if isinstance(out, tuple | list) else out
+        slot = 0
+        for stage in self._stages:
+            outputs = []
+            for block in stage:
+                args, kwargs = self._bind_arguments(self._calls[self._sources[slot]], hidden, slot)
+                if self._streams is not None and self._streams.passes is not None:
+                    kwargs[PASSED] = passed
+                out = self._blocks[block](*args, **kwargs)
+                outputs.append(out[0] if isinstance(out, tuple | list) else out)
+                slot += 1
+            hidden = merge_contributions(hidden, outputs)
+            if len(stage) > 1:
+                out = hidden
         length = self._returns[place]
         if self._streams is not None:
             return self._answer(place, _shape_output(hidden, length))

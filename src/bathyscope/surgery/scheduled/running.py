@@ -20,6 +20,7 @@ from bathyscope.model.anatomy.checks import check
 from bathyscope.model.anatomy.gaps import gap, random_ids, tolerance
 from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.mode import evaluating, running, runs_schedule
+from bathyscope.model.anatomy.parallel import merge_contributions, refusal_of_schedule
 from bathyscope.model.anatomy.recording import CACHE_NAMES
 from bathyscope.model.anatomy.replay import State
 from bathyscope.model.anatomy.sites import submodule
@@ -168,9 +169,9 @@ def _run_checks(anatomy: Anatomy) -> Checks:
 
 
 def _require_sources(anatomy: Anatomy, checks: Checks, schedule: Schedule) -> None:
-    lacking = checks.lacking(schedule)
-    if lacking:
-        raise ModelError(f"This schedule ({schedule}) cannot run: in this {anatomy.family.name} model {lacking}.")
+    refusal = refusal_of_schedule(anatomy, checks, schedule)
+    if refusal:
+        raise ModelError(f"This schedule ({schedule}) cannot run: in this {anatomy.family.name} model {refusal}.")
 
 
 def _require_slots(hf: nn.Module, schedule: Schedule) -> None:
@@ -233,9 +234,13 @@ def expected_logits(anatomy: Anatomy, schedule: Schedule, arguments: Arguments) 
     replay = anatomy.replay(ids)
     stream = replay.recording.resid0_BTD
     state: State = {}
-    for slot, block in enumerate(schedule):
-        source = block if arguments == "block" else slot
-        stream = replay.run(anatomy.blocks[block], source, stream, state=state)
+    slots = iter(range(len(schedule)))
+    for stage in schedule.stages:
+        sources = [block if arguments == "block" else slot for block, slot in zip(stage, slots)]
+        outputs = [
+            replay.run(anatomy.blocks[block], source, stream, state=state) for block, source in zip(stage, sources)
+        ]
+        stream = merge_contributions(stream, outputs)
     return anatomy.readout(stream)
 
 

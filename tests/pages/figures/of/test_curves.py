@@ -72,6 +72,37 @@ def test_what_prompts_differ_in_without_any_change_is_no_band(kind: FigureKind, 
     assert max(np.abs(band[:, 1, None] - added).min(1)) < 1e-9
 
 
+def test_pairs_in_parallel_have_panels_of_their_own() -> None:
+    data, places = RUN["swap"].copy(deep=True), ("prompt", "parallel")
+    data = data.assign_coords(parallel=data["swapped"].values)
+    data["kl_parallel"] = (places, data["kl"].values * 2, data["kl"].attrs)
+    data["loss_parallel"] = (places, data["loss"].values + 0.25, data["loss"].attrs)
+    figure = drawn_from(FIGURES["swap"], replaced(RUN, "swap", data), BY_TOKENS)
+    _, kl = curve(axes_titled(figure, "How far predictions move with neighbours in parallel"), "KL")
+    _, loss = curve(axes_titled(figure, "Loss added with neighbours in parallel"), "loss difference")
+    np.testing.assert_allclose(kl, weighted(FIGURES["swap"], data["kl"].values * 2))
+    added = data["loss"].values + 0.25 - data["baseline_loss"].values[:, None]
+    np.testing.assert_allclose(loss, weighted(FIGURES["swap"], added))
+    assert len(drawn(FIGURES["swap"]).axes) == 4
+
+
+def test_direct_effects_and_self_repair_have_panels_of_their_own() -> None:
+    data, places = RUN["drop"].copy(deep=True), ("prompt", "dropped")
+    data["kl_direct"] = (places, data["kl"].values * 3, data["kl"].attrs)
+    data["loss_direct"] = (places, data["loss"].values + 0.5, data["loss"].attrs)
+    data["self_repair"] = (places, np.full(data["loss"].shape, 0.5), data["loss"].attrs)
+    run = asked(replaced(RUN, "drop", data), "drop", replace="mean", direct=True)
+    figure = drawn_from(FIGURES["drop"], run, BY_TOKENS)
+    _, kl = curve(axes_titled(figure, "How far predictions move by a removal's direct effect"), "KL")
+    _, repair = curve(axes_titled(figure, "Made up for by later blocks"), "self-repair")
+    np.testing.assert_allclose(kl, weighted(FIGURES["drop"], data["kl"].values * 3))
+    np.testing.assert_allclose(repair, 0.5)
+    caption = caption_of(FIGURES["drop"], run)
+    assert "replaced by its mean over the tokens of the other prompts" in caption
+    assert "self-repair is what later blocks make up for, direct minus total loss" in caption
+    assert "self-repair" not in caption_of(FIGURES["drop"], RUN)
+
+
 def costing(costs: list[float]) -> Run:
     data = RUN["drop"].isel(dropped=slice(len(costs))).copy(deep=True)
     data["loss"][:] = data["baseline_loss"].values[:, None] + np.array(costs)

@@ -24,6 +24,7 @@ PLACES: Final = {
     "dropped": "dropped block (0-based index)",
     "skipped": "skipped block (0-based index)",
     "swapped": "first of the swapped blocks (0-based index)",
+    "parallel": "first of the blocks in parallel (0-based index)",
     "start": "first block of the window (0-based index)",
     "head": "head (0-based index)",
 }
@@ -138,6 +139,6 @@ def summarise_curve(dataset: xr.Dataset, curve: Curve, options: FigureOptions) -
     if "prompt" not in variable.dims:
         return Series(curve.label, x, Summary(variable.values, None, None), curve.look, place=str(place))
     weights_P = np.ones(len(variable)) if curve.positions == "prompts" else labels.token_weights(dataset, curve.name)
-    cluster, limits = clusters_in(variable, options.cluster), labels.mean_limits(curve.name, variable.values)
+    cluster, limits = clusters_in(variable, options.cluster), labels.mean_limits(curve.name, variable)
     summary = summarise(variable.values, weights_P, options, cluster, limits)
     return Series(curve.label, x, summary, curve.look, curve.name, str(place))

@@ -19,6 +19,7 @@ from bathyscope.statistics.shares import share_interval
 _KINDS: Final = {
     "drop": ("one block dropped", PLACES["dropped"]),
     "swap": ("neighbours swapped", PLACES["swapped"]),
+    "parallel": ("{length} blocks in parallel", PLACES["parallel"]),
     "repeat": ("{length} blocks repeated", PLACES["start"]),
 }
 _NORMAL: Final = "standard"
