@@ -25,7 +25,6 @@ import pyarrow.parquet
 import pytest
 import torch
 import xarray as xr
-from bathyscope.surgery.benchmarks.task_code import require_no_task_code
 from safetensors.torch import load_file, save_file
 from support import quantised, waves, zoo
 from support.damage import (
@@ -54,6 +53,7 @@ from bathyscope.model.gguf import open_gguf
 from bathyscope.model.packed.folder import open_packed
 from bathyscope.model.states.folder import open_folder
 from bathyscope.pages.papers.json_record import score
+from bathyscope.prompts.harness.task_code import require_no_task_code
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompt_rows import read_prompts
 from bathyscope.prompts.tokenize import tokenize
