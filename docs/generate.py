@@ -64,6 +64,7 @@ def texts(folder: Path) -> None:
     import causal_types
     import quantised
     import tensor_parallel
+    import ways
 
     adopt(folder)
     write(folder / "commands.md", commands())
@@ -73,6 +74,7 @@ def texts(folder: Path) -> None:
     write(folder / "causal_types.md", causal_types.page(causal_types.read_table()))
     write(folder / "tensor_parallel.md", tensor_parallel.page(tensor_parallel.read_table()))
     write(folder / "quantised.md", quantised.page(quantised.read_table()))
+    write(folder / "ways.md", ways.page(ways.read_table()))
 
 
 def write(path: Path, text: str) -> None:

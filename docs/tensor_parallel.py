@@ -31,6 +31,12 @@ FAMILIES: Final = {
     "ministral": "sliding windows",
     "gemma2": "soft caps, norms on outputs",
     "llama_tied": "tied embeddings",
+    "gpt_neox": "attention and MLP in parallel",
+    "qwen3": "norms of queries and keys",
+    "olmo2": "norms on outputs",
+    "phi3": "fused projections",
+    "qwen3_moe": "experts, norms of queries and keys",
+    "deepseek_v3": "latent attention, experts in groups",
     "gpt2": "no plan",
 }
 """Entry of the zoo → what it stands for."""

@@ -5,12 +5,14 @@ Run as thorough tests for a few thousand files; ``make test-all`` tries some of 
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
 import random
 import shutil
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,22 +25,39 @@ import pyarrow.parquet
 import pytest
 import torch
 import xarray as xr
+from safetensors.torch import load_file, save_file
 from support import quantised, waves, zoo
-from support.damage import Damage, damaged_bytes, damaged_lines, damaged_results, damaged_safetensors, damaged_text
+from support.damage import (
+    Damage,
+    damaged_archive,
+    damaged_bytes,
+    damaged_gguf,
+    damaged_lines,
+    damaged_results,
+    damaged_safetensors,
+    damaged_text,
+    damaged_yaml,
+)
 from support.gguf_files import write_llama
+from support.letter_tokenizer import letter_tokenizer
 from support.stored import write_states
 
 import bathyscope
 from bathyscope.analysis.between.map_results import encode_maps
 from bathyscope.analysis.between.maps import maps
-from bathyscope.core.recipes import read_recipe
+from bathyscope.core.recipes import code_of, read_recipe
 from bathyscope.errors import BathyscopeError, StoreError
+from bathyscope.model.adapter import find_adapter
 from bathyscope.model.files import require_whole
 from bathyscope.model.gguf import open_gguf
 from bathyscope.model.packed.folder import open_packed
 from bathyscope.model.states.folder import open_folder
 from bathyscope.pages.papers.json_record import score
+from bathyscope.prompts.harness.task_code import require_no_task_code
+from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompt_rows import read_prompts
+from bathyscope.prompts.tokenize import tokenize
+from bathyscope.prompts.tokenizer import load_tokenizer
 from bathyscope.runs.manifest import Manifest
 from bathyscope.runs.shards import decode, encode_results
 from bathyscope.surgery.checkpoint.json_record import export_record
@@ -316,7 +335,154 @@ def _open_marked(folder: Path, name: str) -> object:
     return run, opened.verdict.text, opened.stopped, opened.cycle, opened.stored, opened.record()
 
 
+def _sharded(name: str) -> Callable[[Path], str]:
+    """A packed checkpoint whose weights are in several files, and one of them."""
+
+    def make(folder: Path) -> str:
+        _quantised("gptq-4", "model.safetensors")(folder)
+        stored = load_file(folder / "model.safetensors")
+        (folder / "model.safetensors").unlink()
+        halves = [sorted(stored)[::2], sorted(stored)[1::2]]
+        files = {f"model-0000{number}-of-00002.safetensors": names for number, names in enumerate(halves, 1)}
+        for file, names in files.items():
+            save_file({tensor: stored[tensor] for tensor in names}, folder / file)
+        places = {tensor: file for file, names in files.items() for tensor in names}
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+        return name
+
+    return make
+
+
+def _adapter(name: str) -> Callable[[Path], str]:
+    def make(folder: Path) -> str:
+        peft = pytest.importorskip("peft")
+        config = peft.LoraConfig(r=2, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM")
+        adapted = peft.get_peft_model(copy.deepcopy(zoo.build("llama")), config)
+        adapted.save_pretrained(folder)
+        settings = json.loads((folder / "adapter_config.json").read_text())
+        settings |= {
+            "base_model_name_or_path": "the/base",
+            "rank_pattern": {"q_proj": 2},
+            "layers_to_transform": [0, 1],
+        }
+        (folder / "adapter_config.json").write_text(json.dumps(settings))
+        return name
+
+    return make
+
+
+def _read_adapter(folder: Path, name: str) -> object:
+    """Put an adapter into a fresh model, as ``load`` does."""
+    adapter = find_adapter(str(folder), base="the/base")
+    assert adapter is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return type(adapter.put_into(copy.deepcopy(zoo.build("llama"))))
+
+
+_TEMPLATE = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if enable %}on{% endif %}"
+
+
+def _template(folder: Path) -> str:
+    folder.mkdir()
+    letter_tokenizer(300).save_pretrained(folder)
+    (folder / "chat_template.jinja").write_text(_TEMPLATE)
+    return "chat_template.jinja"
+
+
+def _apply_template(folder: Path, name: str) -> object:
+    tokenizer = load_tokenizer(str(folder))
+    prompts = PromptSet((Prompt(messages=_TURNS),), "chats")
+    return tokenize(prompts, tokenizer, max_tokens=None, chat=True)
+
+
+def _whole_recipe(folder: Path) -> str:
+    folder.mkdir()
+    lines = [
+        "model: m",
+        "prompts: [a:1, b:2]",
+        "measures: lens,skip",
+        "seed: 3",
+        "lens:",
+        "  k: 3",
+        "skip: {parts: block}",
+    ]
+    (folder / "recipe.yaml").write_text("\n".join(lines))
+    return "recipe.yaml"
+
+
+def _grid(folder: Path) -> str:
+    folder.mkdir()
+    lines = [
+        "models: [./m, {model: ./n, dtype: float32}]",
+        "prompts: ['sums:2']",
+        "options:",
+        "  - {name: x, seed: 3}",
+        "seed: 1",
+    ]
+    (folder / "grid.yaml").write_text("\n".join(lines))
+    return "grid.yaml"
+
+
+def _read_grid(folder: Path, name: str) -> object:
+    """Read a grid whose models exist nowhere: what is wrong with the file is said before any is loaded."""
+    return bathyscope.grid(folder / name, folder / "out", progress=False).to_dataframe()
+
+
+def _task(folder: Path) -> str:
+    folder.mkdir()
+    lines = [
+        "task: t",
+        "dataset_path: json",
+        "output_type: multiple_choice",
+        "doc_to_text: '{{q}}'",
+        "doc_to_target: a",
+    ]
+    lines += [
+        "metric_list:",
+        "  - metric: acc",
+        "    aggregation: mean",
+        "metadata: {version: 1}",
+        "include: other.yaml",
+    ]
+    (folder / "other.yaml").write_text("num_fewshot: 0\n")
+    (folder / "task.yaml").write_text("\n".join(lines))
+    return "task.yaml"
+
+
+def _whole_course(name: str) -> Callable[[Path], str]:
+    def make(folder: Path) -> str:
+        folder.mkdir()
+        for step in (1, 2):
+            _run(folder / f"step-0000000{step}")
+        about = {
+            "model": {"type": "llama", "blocks": 6},
+            "measures": {"lens": {}, "drop": {}},
+            "prompts": {"number": 2},
+        }
+        (folder / "course.json").write_text(json.dumps(about))
+        return name
+
+    return make
+
+
+def _open_course(folder: Path, name: str) -> object:
+    course = bathyscope.open(folder)
+    return repr(course), course.text, course.record()
+
+
 KINDS = {
+    "packed shard": Kind(_sharded("model-00002-of-00002.safetensors"), _unpack, damaged_safetensors),
+    "packed index": Kind(_sharded("model.safetensors.index.json"), _unpack, damaged_text),
+    "lens of torch": Kind(_published, _open_lens, damaged_archive),
+    "gguf's values": Kind(_gguf, lambda folder, name: open_gguf(folder / name), damaged_gguf),
+    "adapter's settings": Kind(_adapter("adapter_config.json"), _read_adapter, damaged_text),
+    "adapter's weights": Kind(_adapter("adapter_model.safetensors"), _read_adapter, damaged_safetensors),
+    "chat template": Kind(_template, _apply_template, damaged_bytes),
+    "recipe's lines": Kind(_whole_recipe, lambda folder, name: code_of(read_recipe(folder / name)), damaged_yaml),
+    "grid": Kind(_grid, _read_grid, damaged_yaml),
+    "task": Kind(_task, lambda folder, name: require_no_task_code([str(folder / name)], False), damaged_yaml),
+    "steps of a course": Kind(_whole_course("course.json"), _open_course, damaged_text),
     "states": Kind(_states(".safetensors"), _open_states, damaged_safetensors),
     "states' record": Kind(_states(".json"), _open_states, damaged_text),
     "gptq": Kind(_quantised("gptq-sorted", "model.safetensors"), _unpack, damaged_safetensors),

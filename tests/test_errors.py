@@ -93,3 +93,12 @@ def test_nothing_in_a_message_acts_on_a_terminal(letters: str) -> None:
 def test_letters_of_every_script_stay_in_a_message() -> None:
     text = "für 模型 \u0645\u062f\u0644 \u0915\u094d\u200d\u0937 – “é”"
     assert str(StoreError(text)) == text
+
+
+def test_messages_have_an_end() -> None:
+    """A name of ten million letters in a file was printed whole, which took a minute and a gigabyte."""
+    assert len(str(StoreError("x" * 10_000_000))) == 20_000
+    with pytest.warns(UserWarning, match="xxx") as caught:
+        warn("x" * 10_000_000)
+    assert len(str(caught[0].message)) == 20_000
+    assert str(StoreError("x" * 20_000)) == "x" * 20_000

@@ -32,7 +32,8 @@ FLOORS = {
     "statistics": 3,
     "core": 2,
     "training": 10,  # a short name for the callback, which lives in surveying
-    **dict.fromkeys(("errors", "labels", "options", "schedule"), 1),
+    "schedule": 3,
+    **dict.fromkeys(("errors", "labels", "options"), 1),
 }
 """Room, or file at the root of the package → its floor: imports only point to a lower one, and to its own room."""
 MOST_ENTRIES = 20

@@ -10,6 +10,8 @@ from pathlib import PurePath
 _PACKAGE = __name__.partition(".")[0]
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), list, tuple, dict, set, frozenset, PurePath)
 _MOST_LETTERS = 60
+_LONGEST_MESSAGE = 20_000
+"""Letters; those that name every file of a large folder have a few thousand."""
 _OUT_OF_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
@@ -28,7 +30,7 @@ class BathyscopeError(Exception):
 
     def __str__(self) -> str:
         # messages name tensors, files and fields that others have named
-        return legible(super().__str__(), keep="\n")
+        return _as_message(super().__str__())
 
 
 class OptionError(BathyscopeError, ValueError):
@@ -177,4 +179,9 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
             outermost = level
         frame, level = frame.f_back, level + 1
-    warnings.warn(legible(message, keep="\n"), category, stacklevel=outermost + 1)
+    warnings.warn(_as_message(message), category, stacklevel=outermost + 1)
+
+
+def _as_message(text: str) -> str:
+    """Return a message that can be shown, whatever the names in it are made of, and however long they are."""
+    return legible(text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…", keep="\n")

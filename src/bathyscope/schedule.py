@@ -9,23 +9,23 @@ Source: lad2024 (drop, swap, repeat).
 from __future__ import annotations
 
 import operator
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from functools import partial
-from itertools import combinations, groupby, pairwise
+from itertools import combinations
 from typing import Protocol, runtime_checkable
 
-from bathyscope.errors import OptionError, describe_value, did_you_mean
-
-_STEP = re.compile(r"^(?P<name>[a-z]+)(?::(?P<rest>.*))?$")
-_REPEAT = re.compile(r"^(?P<start>\d+)(?:\+(?P<length>\d+))?(?:x(?P<times>\d+))?$")
-_ADDRESS = re.compile(r"(?P<loop>\d+)\.(?P<block>\d+)")
-_PARALLEL = re.compile(r"^\d+(-\d+)?(\+\d+(-\d+)?)*$")
-_NAMES = ("standard", "drop", "swap", "repeat", "parallel", "order")
-MOST_STEPS = 10_000
-"""Longest schedule, and most blocks of a model: a step costs a call of a block, and memory from the first on."""
+from bathyscope.core.schedule_text import (
+    MOST_STEPS,
+    OrderStep,
+    fewest_blocks,
+    names_runs,
+    read_steps,
+    stages_in_words,
+    write_group,
+    write_order,
+)
+from bathyscope.errors import OptionError, describe_value
 
 
 @runtime_checkable
@@ -88,7 +88,7 @@ class Schedule:
         for first, second in combinations(groups, 2):
             if shared := sorted(set(first) & set(second)):
                 raise OptionError(
-                    f"{_group_text(second)}: block {shared[0]} runs in parallel already ({_group_text(first)}); name "
+                    f"{write_group(second)}: block {shared[0]} runs in parallel already ({write_group(first)}); name "
                     "all blocks that read the same stream together."
                 )
         object.__setattr__(self, "groups", tuple(groups))
@@ -195,12 +195,8 @@ class Schedule:
         if not isinstance(text, str):
             raise OptionError(f"A schedule is written as a text such as 'drop:5'; {text!r} given.")
         schedule = cls.standard(n_blocks)
-        for step in (part.strip() for part in text.split(",")):
-            name, _, rest = step.partition(":")
-            if name == "dropruns":
-                schedule = schedule.drop_runs(_runs_of(rest, step, loop))
-            else:
-                schedule = schedule._apply(_ADDRESS.sub(partial(_step_of, step=step, loop=loop), step))
+        for step in read_steps(text, loop):
+            schedule = schedule._apply(step)
         return schedule
 
     @classmethod
@@ -224,40 +220,22 @@ class Schedule:
             )
         return chosen
 
-    def _apply(self, step: str) -> Schedule:
-        # Each message shows the form that the step should have.
-        match = _STEP.match(step)
-        name, rest = (match["name"], match["rest"]) if match else (step, None)
-        if name == "loops":
-            raise OptionError(
-                f"{step!r}: another number of loops is another model, which survey(schedule='loops:6') (--schedule) "
-                "makes of one that declares where its loops are counted; it stands alone."
-            )
-        if name not in _NAMES:
-            raise OptionError(
-                f"Unknown schedule {step!r}.{did_you_mean(name, _NAMES)} "
-                "Allowed: standard, drop:5, swap:3, repeat:8+5, repeat:8+5x2, parallel:3+4, order:0-2-1, joined by "
-                "commas."
-            )
-        if name == "standard":
-            if rest is not None:
-                raise OptionError(f"{step!r}: standard takes nothing after it.")
-            return self
-        if name == "order":
-            if not re.fullmatch(r"\d+(-\d+)*", rest or ""):
-                raise OptionError(f"{step!r}: write the blocks joined by dashes, for example order:0-2-1-3.")
-            self._require_alone(self.order, step)
-            return Schedule(tuple(map(_digits, (rest or "").split("-"))), self.n_blocks)
-        if name == "parallel":
-            return self.parallel(*self._parallel_blocks(rest or "", step))
-        if name == "repeat":
-            window = _REPEAT.match(rest or "")
-            if window is None:
-                raise OptionError(f"{step!r}: write repeat:START+LENGTH or repeat:START+LENGTHxTIMES.")
-            return self.repeat(*(_digits(window[part] or "1") for part in ("start", "length", "times")))
-        if rest is None or not rest.isdecimal():
-            raise OptionError(f"{step!r}: write {name}: and one block index, for example {name}:5.")
-        return self.drop(_digits(rest)) if name == "drop" else self.swap(_digits(rest))
+    def _apply(self, step: OrderStep) -> Schedule:
+        name, numbers, text = step
+        match name:
+            case "standard":
+                return self
+            case "order":
+                self._require_alone(self.order, text)
+                return Schedule(numbers, self.n_blocks)
+            case "parallel":
+                return self.parallel(*numbers)
+            case "repeat":
+                return self.repeat(*numbers)
+            case "swap":
+                return self.swap(*numbers)
+            case _:
+                return self.drop_runs(numbers)
 
     @property
     def is_standard(self) -> bool:
@@ -285,60 +263,14 @@ class Schedule:
 
     def __str__(self) -> str:
         """Return the text that commands and ``parse`` take, such as ``drop:3,drop:7``."""
-        if self.groups:
-            order = Schedule(self.order, self.n_blocks)
-            changes = [] if order.is_standard else [str(order)]
-            return ",".join([*changes, *map(_group_text, self.groups)])
-        if self.is_standard:
-            return "standard"
-        if all(before < after for before, after in pairwise(self.order)):
-            return ",".join(f"drop:{block}" for block in sorted(set(range(self.n_blocks)) - set(self.order)))
-        return self._as_swap() or self._as_repeat() or f"order:{'-'.join(map(str, self.order))}"
-
-    def _as_swap(self) -> str:
-        """Return ``swap:3`` where two neighbours changed places and nothing else; empty otherwise."""
-        first = self.clean_prefix
-        other = list(range(self.n_blocks))
-        other[first : first + 2] = other[first : first + 2][::-1]
-        return f"swap:{first}" if list(self.order) == other else ""
-
-    def _as_repeat(self) -> str:
-        """Return ``repeat:8+5x2`` where the blocks of one window run again in place; empty otherwise."""
-        counts = [(block, len(list(runs))) for block, runs in groupby(self.order)]
-        again = [(block, count) for block, count in counts if count > 1]
-        start, times = again[0] if again else (0, 0)
-        window = [(start + step, times) for step in range(len(again))]
-        if [block for block, _ in counts] != list(range(self.n_blocks)) or not again or again != window:
-            return ""
-        return f"repeat:{start}+{len(again)}" + (f"x{times - 1}" if times > 2 else "")
+        order = write_order(self.order, self.n_blocks)
+        changes = [] if self.groups and order == "standard" else [order]
+        return ",".join([*changes, *map(write_group, self.groups)])
 
     @property
     def in_words(self) -> str:
         """The order as runs of blocks, such as ``0…2 4…6 of 7 blocks``; ``3+4`` for blocks in parallel."""
-        words: list[str] = []
-        for is_group, stages in groupby(self.stages, key=lambda stage: len(stage) > 1):
-            if is_group:
-                words += ["+".join(map(str, stage)) for stage in stages]
-            else:
-                words += [f"{a}…{b}" if b > a else f"{a}" for a, b in _runs(block for (block,) in stages)]
-        text = " ".join(words)
-        return f"{text or 'no block'} of {self.n_blocks} blocks"
-
-    def _parallel_blocks(self, rest: str, step: str) -> list[int]:
-        """Return the blocks that ``3+4`` or ``3-5`` names."""
-        if not _PARALLEL.match(rest):
-            raise OptionError(
-                f"{step!r}: write parallel: and neighbouring blocks, such as parallel:3+4 or parallel:3-5."
-            )
-        blocks: list[int] = []
-        for term in rest.split("+"):
-            ends = [self._block(_digits(number), "parallel") for number in term.split("-")]
-            if ends[-1] < ends[0]:
-                raise OptionError(
-                    f"{step!r}: a range goes from its first to its last block; write {ends[-1]}-{ends[0]}."
-                )
-            blocks += range(ends[0], ends[-1] + 1)
-        return blocks
+        return f"{stages_in_words(self.stages)} of {self.n_blocks} blocks"
 
     def _group(self, blocks: Iterable[int]) -> tuple[int, ...]:
         """Return the blocks of a group in the order in which they stand.
@@ -374,7 +306,7 @@ class Schedule:
         for group in self.groups:
             if shared := sorted(set(group) & set(blocks)):
                 raise OptionError(
-                    f"{step}: block {shared[0]} runs in parallel with others ({_group_text(group)}); change the order "
+                    f"{step}: block {shared[0]} runs in parallel with others ({write_group(group)}); change the order "
                     "first, and then name the blocks in parallel."
                 )
 
@@ -388,24 +320,6 @@ class Schedule:
         return number
 
 
-def _group_text(group: Sequence[int]) -> str:
-    """Return ``parallel:3+4``, or ``parallel:3-5`` for three and more that follow each other."""
-    if len(group) > 2 and list(group) == list(range(group[0], group[-1] + 1)):
-        return f"parallel:{group[0]}-{group[-1]}"
-    return f"parallel:{'+'.join(map(str, group))}"
-
-
-def _runs(blocks: Iterable[int]) -> list[list[int]]:
-    """Return the first and the last block of every run of consecutive blocks."""
-    runs: list[list[int]] = []
-    for block in blocks:
-        if runs and block == runs[-1][1] + 1:
-            runs[-1][1] = block
-        else:
-            runs.append([block, block])
-    return runs
-
-
 def require_form(text: str) -> None:
     """Refuse a text that is a schedule of no model, however many blocks it has.
 
@@ -413,49 +327,7 @@ def require_form(text: str) -> None:
         OptionError: as ``Schedule.parse`` of a model of just enough blocks. What counts loops is left to a model.
     """
     if not names_runs(text) and not text.strip().startswith("loops"):
-        Schedule.parse(text, _fewest_blocks(text))
-
-
-def _fewest_blocks(text: str) -> int:
-    """Return the blocks that a model has at least in which the blocks that a text names can run."""
-    fewest = 1
-    for step in text.split(","):
-        name, _, rest = step.strip().partition(":")
-        blocks = [_digits(number) for number in re.findall(r"\d+", rest.partition("x")[0])]
-        if name == "repeat":
-            fewest = max(fewest, sum(blocks[:2]), *(block + 1 for block in blocks[:1]))
-        else:
-            fewest = max(fewest, *(block + (2 if name == "swap" else 1) for block in blocks), 1)
-    return min(fewest, MOST_STEPS)
-
-
-def names_runs(text: str) -> bool:
-    """Whether a text names blocks by runs of a looped model, as ``dropruns:1`` and ``drop:2.1`` do."""
-    return "dropruns" in text or _ADDRESS.search(text) is not None
-
-
-def _runs_of(block: str, step: str, loop: Sequence[Sequence[int]]) -> Sequence[int]:
-    """Return the runs of a block of the loop."""
-    if not loop:
-        raise OptionError(f"{step!r}: this model runs no block several times; write drop: and one block index.")
-    if not block.isdecimal() or _digits(block) >= len(loop):
-        raise OptionError(f"{step!r}: write dropruns: and one block of the loop, 0 to {len(loop) - 1}.")
-    return loop[_digits(block)]
-
-
-def _step_of(address: re.Match[str], step: str, loop: Sequence[Sequence[int]]) -> str:
-    """Return the number of the run that ``LOOP.BLOCK`` names."""
-    if not loop:
-        raise OptionError(
-            f"{step!r}: this model has no loops to name a run by; write a block index, for example drop:5."
-        )
-    number, block = _digits(address["loop"]), _digits(address["block"])
-    if block >= len(loop) or number >= len(loop[block]):
-        raise OptionError(
-            f"{step!r}: {address[0]} is no run of a block; allowed: loops 0 to {len(loop[0]) - 1}, blocks 0 to "
-            f"{len(loop) - 1}, as in drop:1.0."
-        )
-    return str(loop[block][number])
+        Schedule.parse(text, fewest_blocks(text))
 
 
 def _whole(value: object, what: str) -> int:
@@ -463,13 +335,6 @@ def _whole(value: object, what: str) -> int:
         return operator.index(None if isinstance(value, bool) else value)  # type: ignore[arg-type]
     except TypeError as error:
         raise OptionError(f"{what} is a whole number; {describe_value(value)} given.") from error
-
-
-def _digits(text: str) -> int:
-    """A number written out; Python itself refuses to read one of thousands of digits."""
-    if len(text) > 18:
-        raise OptionError(f"A schedule names blocks by numbers of a few digits; one of {len(text)} digits given.")
-    return int(text)
 
 
 def _number_of_blocks(value: int) -> int:

@@ -6,6 +6,8 @@ import csv
 import html
 import io
 import json
+import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -18,6 +20,7 @@ from support.synthetic import in_books, synthetic_run
 import bathyscope
 from bathyscope import OptionError
 from bathyscope.cli import main
+from bathyscope.model.bundled import model_path
 from bathyscope.runs.opening import open_run
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling
@@ -330,3 +333,18 @@ def test_what_is_no_run_has_no_badge(tmp_path: Path, capsys: pytest.CaptureFixtu
     for kind in ("badge", "card"):
         assert main(["show", str(tmp_path), "--format", kind]) == 5
         assert "There is no run in" in capsys.readouterr().err
+
+
+def test_values_of_tokens_say_which_command_shows_their_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The advised command runs as it stands and writes the picture; formats for programs have no such line."""
+    monkeypatch.chdir(tmp_path)
+    model = bathyscope.load(model_path())
+    bathyscope.survey(model, ["Once upon a time", "The dog ran"], ["tokens"], out="my run", progress=False)
+    text = printed(capsys, "my run", "--measure", "tokens")
+    (command,) = re.findall(r"as a picture: bathyscope (.*)$", text, re.MULTILINE)
+    assert main(shlex.split(command)) == 0
+    assert Path("words.png").stat().st_size > 1000
+    capsys.readouterr()
+    assert "picture" not in printed(capsys, "my run", "--measure", "tokens", "--format", "csv")

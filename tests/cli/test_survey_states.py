@@ -44,7 +44,11 @@ def test_states_are_surveyed_and_the_verdict_says_what_they_are(
 ) -> None:
     run = run_of(folder, tmp_path)
     printed = " ".join(capsys.readouterr().out.split())
-    assert "(states of a served model, which tell no effect of its blocks; no control" in printed
+    assert (
+        "(states of a served model, which tell no effect of its blocks; predictions as the head gives them, not "
+        in printed
+    )
+    assert "compared with those that were served; no control" in printed
     assert "stored states of" in printed
     assert "(all boundaries) on dump: 3 prompts, 44 tokens, float32." in printed
     assert "--measures lens,skip" not in printed
@@ -154,6 +158,7 @@ def test_a_comparison_of_depths_does_not_ask_for_what_states_cannot_tell(
     assert "is of stored states and lacks skip" in printed
     assert "Survey the model itself where it can be run." in printed
     assert "Survey again" not in printed
+    assert "--estimators" in printed
     # depths of groups are those that skip and depth_score tell
     with pytest.raises(OptionError, match="skip and depth_score need the blocks") as refusal:
         _estimators(bathyscope.open(run))

@@ -145,3 +145,14 @@ def test_a_library_is_given_no_large_file_of_holes(tmp_path: Path) -> None:
         pytest.skip("files have no holes here")
     with pytest.raises(UnsafeFileError, match=r"has 16\.0 GiB, nearly none of which was ever written"):
         require_regular(tmp_path / "hollow", most=MOST)
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system does not tell holes")
+def test_a_file_is_looked_through_for_holes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"z" * ((1 << 26) + 1)
+    (tmp_path / "large").write_bytes(content)
+    opened: list[object] = []
+    plain = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest: opened.append(path) or plain(path, *rest))
+    assert read_regular(tmp_path / "large", most=MOST) == content
+    assert opened == [tmp_path / "large"]

@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from bathyscope.core import above
-from bathyscope.core.result import LabelledResult, Result, TabledResult
+from bathyscope.core.result import LabelledResult, Result, TabledResult, TableResult
 from bathyscope.core.tables import TextTable
 
 FRAME = pd.DataFrame({"name": ["a", "b"], "cost_low": [0.123456, math.nan]})
@@ -68,3 +68,25 @@ def test_a_labelled_result_lays_out_its_own_tables() -> None:
     result = LabelledResult(data, "Three.", lambda _: FRAME, lay_out=lambda found: [own] if found is data else [])
     assert result.tables() == [own]
     assert [table.headings for table in LabelledResult(data, "", lambda _: FRAME).tables()] == [["name", "cost low"]]
+
+
+class Named(TabledResult):
+    data = xr.Dataset()
+
+    @property
+    def text(self) -> str:
+        """Sentences."""
+        return "Of m\x1b[31m.\nTwo rows."
+
+    def to_dataframe(self) -> pd.DataFrame:
+        return FRAME
+
+
+def test_letters_that_would_act_are_shown_in_sentences() -> None:
+    """Somebody prints them: print(result.text)."""
+    said = "Of m\\x1b[31m.\nTwo rows."
+    assert Named().text == said
+    assert Named.text.__doc__ == "Sentences."
+    acting = "Of m\x1b[31m.\nTwo rows."
+    assert LabelledResult(xr.Dataset(), acting, lambda data: FRAME).text == said
+    assert TableResult(FRAME, acting).text == said

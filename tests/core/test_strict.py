@@ -85,3 +85,11 @@ def test_documents_of_very_many_values_are_refused_before_they_are_read(entry: s
             read("lens: [" + entry * 95_000 + "]")
     # a long text is one value
     assert len(read_yaml("a: " + "x " * 100_000)["a"]) == 199_999
+
+
+def test_aliases_of_aliases_are_not_yielded_to_be_written_out_by_others() -> None:
+    """The harness's loader merged ten mappings of ten mappings for minutes."""
+    lines = ["a0: &a0 {k: 1}", *(f"a{n}: &a{n}\n  <<: [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))]
+    for read in (read_yaml, lambda text: list(yaml_scalars(text))):
+        with pytest.raises(ValueError, match="its aliases stand for more than 100,000 values"):
+            read("\n".join(lines))

@@ -45,7 +45,7 @@ NOT_RUN = {
         "demo",
         "evaluate",
     ),
-    *("probe", "push", "reproduce", "extend.figures.draw_maps"),
+    *("probe", "push", "reproduce", "extend.figures.draw_maps", "extend.prompts.harness_prompts"),
 }
 """Whose examples take minutes, data from the hub, a notebook, or a file that the command line alone writes."""
 ERRORS = {name for name in bathyscope.__all__ if name.endswith("Error")}

@@ -57,7 +57,8 @@ def test_the_guide_runs_as_printed(
         assert main(shlex.split(line)[1:]) == 0, line
     run = bathyscope.open("runs/served")
     checks = run.manifest["record"]["notes"]["states"]["checks"]
-    assert checks[1].startswith("predictions of the served model: those of the readout")
+    assert checks[1].startswith("embedding of the head: that of boundary 0, at ")
+    assert checks[2].startswith("predictions of the served model: those of the readout")
     # numbers differ by rounding from machine to machine; what is said of them does not
     number = re.compile(r"\d+(?:\.\d+)?")
     assert number.sub("#", run.headline()) in number.sub("#", words(PAGE.read_text(encoding="utf-8")))

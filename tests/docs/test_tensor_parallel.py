@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import xarray as xr
 from support import zoo
+from support.rank_matrix import gap_between
 from support.rank_outcomes import EQUAL, REFUSED, RIGHT
 
 import docs.tensor_parallel as table
@@ -44,6 +46,23 @@ def test_what_is_refused_is_refused_for_the_reason_in_the_table(tmp_path: Path) 
         require_splittable("gpt2-2", str(tmp_path / "gpt2-2"), None, False, 2)
     stored = next(row for row in table.read_table() if (row.family, row.ranks, row.what) == ("gpt2", 2, "load"))
     assert stored.note == str(caught.value)
+
+
+def patched(log_p: float, recovered: float) -> dict[str, xr.Dataset]:
+    """What patching of one prompt gives whose own answer has a log-probability, and all others one of 0."""
+    table = xr.Dataset({"log_p": (("prompt", "read_in", "answer"), [[[log_p, 0.0], [0.0, 0.0]]])})
+    return {"patching": table.assign(recovered_all=(("prompt", "boundary"), [[1.0, recovered]]))}
+
+
+def test_a_quotient_by_almost_nothing_is_compared_by_what_is_divided() -> None:
+    """Rounding of 1e-6 nats, over a way of 2e-3, is a gap of 5e-4 that no sum over ranks has to answer for."""
+    whole = patched(2e-3, 1.0)
+    assert gap_between(patched(2e-3, 1.0005), whole)[0] == pytest.approx(1e-6)
+    # the way itself is off by rounding too, and both quotients with it
+    assert gap_between(patched(2.001e-3, 375 / 1.0005), patched(2e-3, 375))[0] == pytest.approx(1e-6)
+    gap, where = gap_between(patched(0.5, 1.0005), patched(0.5, 1.0))
+    assert gap == pytest.approx(2.5e-4)
+    assert where == "patching.recovered_all"
 
 
 @pytest.mark.thorough

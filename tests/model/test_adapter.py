@@ -15,8 +15,10 @@ from support import zoo
 from transformers import LlamaForCausalLM
 
 import bathyscope
+from bathyscope.core.apart import can_be_apart
 from bathyscope.errors import ModelError
 from bathyscope.model import adapter as adapter_module
+from bathyscope.model import adapter_settings
 
 peft = pytest.importorskip("peft")
 
@@ -301,3 +303,47 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         shutil.copytree(folder, place / "snapshots" / commit)
 
     return put
+
+
+@pytest.mark.skipif(not can_be_apart(), reason="patterns are matched in the program's own process here")
+@pytest.mark.parametrize(
+    "settings",
+    [{"target_modules": "(.*)*(.*)*x"}, {"alpha_pattern": {"(.*)*(.*)*x": 2}}, {"layers_pattern": ["(.*)*(.*)*x"]}],
+)
+def test_patterns_that_are_never_matched_are_refused(
+    settings: dict[str, Any], changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One pattern of a dozen letters would take longer than anybody waits."""
+    monkeypatch.setattr(adapter_settings, "_SECONDS", 0.5)
+    folder = changed(settings=lambda written: written.update(settings))
+    with pytest.raises(ModelError, match=r"names modules by patterns that are not matched within 0\.5 s, such as '.*x"):
+        bathyscope.load(folder)
+
+
+def test_patterns_that_are_matched_are_taken(saved: Path, changed: Callable[..., Path]) -> None:
+    folder = changed(settings=lambda written: written.update(target_modules=r".*\.(q_proj|down_proj)"))
+    assert bathyscope.load(folder).weight_hash != bathyscope.load(saved).weight_hash
+
+
+def test_blocks_that_are_run_again_without_end_are_refused(changed: Callable[..., Path]) -> None:
+    folder = changed(settings=lambda written: written.update(layer_replication=[[0, 4]] * 10_000))
+    with pytest.raises(
+        ModelError, match=r"asks for 40,000 blocks \(layer_replication\), and its weights are those of at"
+    ):
+        bathyscope.load(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_weights_that_are_no_floating_point_numbers_are_refused(
+    dtype: torch.dtype, changed: Callable[..., Path]
+) -> None:
+    """The library casts them: whole numbers lost their fractions, and complex ones a part of theirs."""
+    folder = changed(tensors=lambda stored: {name: value.to(dtype) for name, value in stored.items()})
+    with pytest.raises(ModelError, match="weights of an adapter are floating-point numbers"):
+        bathyscope.load(folder)
+
+
+def test_a_tensor_of_no_module_is_refused(changed: Callable[..., Path]) -> None:
+    folder = changed(tensors=lambda stored: {**stored, "further": torch.zeros(2)})
+    with pytest.raises(ModelError, match=r"has weights for layers that .* does not have \(further\)"):
+        bathyscope.load(folder)

@@ -17,9 +17,11 @@ import torch
 from gguf import GGMLQuantizationType, GGUFWriter, RopeScalingType
 from support.gguf_files import BLOCKS, VOCABULARY, Written, write_llama
 from transformers import AutoModelForCausalLM
+from transformers.integrations.gguf import reader
 
 import bathyscope
 from bathyscope import ModelError
+from bathyscope.core import gguf_headers
 from bathyscope.core.cache import stored_smollm2
 from bathyscope.model import Model
 from bathyscope.model import gguf as gguf_module
@@ -83,6 +85,40 @@ def test_no_vocabulary_is_read_an_array_a_token(written: Written, monkeypatch: p
     monkeypatch.setattr(gguf.GGUFReader, "_get_field_parts", of_one_value)
     assert len(bathyscope.load(written.path).tokenizer) == len(VOCABULARY)
     assert bathyscope.estimate(str(written.path), tokens=64)
+
+
+def test_the_lists_of_a_header_are_walked_once(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check, the configuration, the weights and the tokenizer share one reading."""
+    walked: list[str] = []
+
+    def counted(owner: Any, name: str) -> None:
+        function = getattr(owner, name)
+
+        def count(*arguments: Any, **options: Any) -> Any:
+            walked.append(name)
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, count)
+
+    def plain(blob: Any, gguf_path: str, string_arrays: Any = ()) -> Any:
+        pytest.fail("the library has read metadata itself")
+
+    monkeypatch.setattr(reader, "_read_metadata", plain)
+    counted(gguf_module._Header, "pass_texts")
+    counted(gguf_headers, "walk_texts")
+    model = bathyscope.load(written.path)
+    assert len(model.tokenizer) == len(VOCABULARY)
+    assert walked == ["pass_texts", "pass_texts"], "tokens and merges"
+    assert model.gguf is not None
+    assert not vars(model.gguf.reading)["_values"], "nobody comes after the tokenizer"
+
+
+def test_an_estimate_reads_a_header_once(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+    read = gguf_module._read_header
+    monkeypatch.setattr(gguf_module, "_read_header", lambda path, stream: opened.append(path) or read(path, stream))
+    assert bathyscope.estimate(str(written.path), tokens=64)
+    assert opened == [written.path]
 
 
 def test_weights_are_unpacked_to_the_precision_that_is_asked_for(written: Written) -> None:
@@ -411,3 +447,47 @@ def test_blocks_that_the_header_leaves_out_are_said(tmp_path: Path) -> None:
         model = bathyscope.load(path)
     assert model.n_blocks == 2
     assert model.warnings[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("block_count", 1_000_000, "asks for 1,000,000 blocks, and its weights are those of at most 3"),
+        ("block_count", 2**32 - 1, "asks for 4,294,967,295 blocks"),
+        ("embedding_length", 1_000_000, "says embedding_length = 1000000, and no tensor has that size"),
+        ("embedding_length", 63, "says embedding_length = 63, and no tensor has that size"),
+        ("feed_forward_length", 1_000_000, "says feed_forward_length = 1000000"),
+        ("vocab_size", 1_000_000, "says vocab_size = 1000000"),
+        ("attention.head_count", 1_000_000, "says attention.head_count = 1000000"),
+        ("attention.key_length", 1000, "says attention.key_length = 1000"),
+    ],
+)
+def test_sizes_that_no_tensor_has_are_refused_before_a_model_is_made(
+    key: str, value: int, said: str, tmp_path: Path
+) -> None:
+    """A model of a million blocks, or as wide, was built for minutes and of gigabytes."""
+    path = tmp_path / "tiny.gguf"
+    write_llama(path, further=lambda writer: writer.add_uint32("llama.attention.key_length", 16))
+    name = f"llama.{key}".encode()
+    content = bytearray(path.read_bytes())
+    place = content.index(len(name).to_bytes(8, "little") + name) + 8 + len(name)
+    assert content[place : place + 4] == (4).to_bytes(4, "little")
+    content[place + 4 : place + 8] = value.to_bytes(4, "little")
+    path.write_bytes(content)
+    assert f"is damaged: its header {said}" in refused(path)
+
+
+def test_a_long_name_of_an_architecture_is_cut_short(tmp_path: Path) -> None:
+    write_llama(tmp_path / "tiny.gguf", architecture="a" * 100_000)
+    assert len(refused(tmp_path / "tiny.gguf")) < 600
+
+
+def test_tensors_that_share_bytes_are_refused(tmp_path: Path) -> None:
+    """One of them was read as the other."""
+    path = write_llama(tmp_path / "tiny.gguf").path
+    content = bytearray(path.read_bytes())
+    name = b"blk.1.attn_q.weight"
+    place = content.index(name) + len(name) + 4 + 2 * 8 + 4
+    content[place : place + 8] = bytes(8)
+    path.write_bytes(content)
+    assert "share bytes; download it again" in refused(path)

@@ -125,6 +125,10 @@ def test_an_address_where_nobody_listens() -> None:
     ("ending", "message"),
     [
         (RankEnding(3, "failed", "no room", 5), "Rank 3: no room"),
+        (
+            RankEnding(1, "failed", "Rank 1 was given other prompts than rank 0, and …", 2),
+            "Rank 1 was given other prompts than rank 0, and …",
+        ),
         (RankEnding(1, "interrupted"), "Interrupted."),
         (
             RankEnding(1, "left"),

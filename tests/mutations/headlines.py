@@ -17,6 +17,13 @@ BUGS: tuple[Bug, ...] = (
         ONE_HEAD,
     ),
     Bug(
+        "pages/figures/of/effective_depth",
+        "the-figure-of-estimates-has-another-depth-as-half",
+        'reading.value, reading.low, reading.high, "D"',
+        'verdict.readable.value, reading.low, reading.high, "D"',
+        ONE_HEAD,
+    ),
+    Bug(
         "runs/kept",
         "a-control-is-read-by-another-quantile",
         "kept_reading(seed_of.by_prompt, seed_of.tokens, quantile, cluster)",

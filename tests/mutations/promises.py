@@ -87,8 +87,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/advancing",
         "readouts-take-no-time",
-        "+ weights.readouts * read",
-        "",
+        '"readouts": weights.readouts * read,',
+        '"readouts": 0.0,',
         "surveying/test_advancing.py::test_more_readouts_than_were_planned_do_not_run_ahead",
     ),
     Bug(

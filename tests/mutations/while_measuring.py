@@ -193,8 +193,8 @@ _MEASURES = (
     Bug(
         "measures/curves",
         "the-lens-weighs-by-all-tokens",
-        "n_lens=token_weights(lens)",
-        "n_lens=token_weights(residual)",
+        "n_lens=None if lens is None else token_weights(lens)",
+        "n_lens=None if residual is None else token_weights(residual)",
         "measures/test_lens.py::test_answers_weigh_by_their_own_tokens",
     ),
     Bug(

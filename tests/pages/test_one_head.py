@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from support.artists import axes_titled, drawn_from
 from support.kept import half_by_hand
 from support.synthetic import plain_run
 
@@ -26,7 +27,9 @@ from bathyscope.analysis.depths.sentences import head_row, percents, sentence
 from bathyscope.cli.commands.show import _show_verdict as show_verdict
 from bathyscope.cli.printing import print_result
 from bathyscope.cli.summary import headline_lines, run_view
+from bathyscope.measures.curves import depth_inputs
 from bathyscope.pages.comparison.picture import run_curves
+from bathyscope.pages.figures.of.effective_depth import FIGURE
 from bathyscope.pages.figures.of.profile import profile_panel
 from bathyscope.pages.files.badge import badge, depth_words
 from bathyscope.pages.files.card import card, profile_record
@@ -35,8 +38,11 @@ from bathyscope.pages.head.numbers import read_profile
 from bathyscope.pages.head.section import profile_html
 from bathyscope.pages.head.sentences import basis, headline
 from bathyscope.runs.run import Run
+from bathyscope.statistics.effective_depth import effective_depth
+from bathyscope.statistics.sampling import Sampling
 
 CASES = 200
+_COLUMNS = ("depth", "ratio", "index", "ci_low", "ci_high", "crossing_share", "reason")
 _HALF = r"[Hh]alf of the tokens (?:keep their final prediction |final )?from (\d+\.\d)"
 
 
@@ -163,6 +169,7 @@ def check_printers(run: Run, rows: list[np.ndarray], n_blocks: int, missing: boo
     assert mark.value == head.tokens.value
     assert depth_words(profile) == f"half of the tokens from {printed} of {n_blocks} block{'s' * (n_blocks > 1)}"
     check_pictures_and_tables(run, printed)
+    check_estimates(run, rows, printed)
     record = profile_record(profile)["depths"]
     assert record["half"]["value"] == pytest.approx(half, abs=5e-5)
     assert json.loads(json.dumps(run.record()))["head"]["half"] == pytest.approx(half, abs=1e-9)
@@ -191,6 +198,27 @@ def check_pictures_and_tables(run: Run, printed: str) -> None:
         assert set(of_run) == {printed}, (place, of_run)
         assert len(of_run) >= least[place], place
     assert {row["reading"]: row for row in run.verdict.rows()}["half"]["blocks"] == run.verdict.head.tokens.value
+
+
+def check_estimates(run: Run, rows: list[np.ndarray], printed: str) -> None:
+    """The figure of all estimates has the head in its words, and a point where the head is."""
+    inputs = depth_inputs(run["residual"], run["lens"], None)
+    estimates = effective_depth(inputs, Sampling(20))
+    data = {name: ("estimator", [getattr(each, name) for each in estimates.values()]) for name in _COLUMNS}
+    table = xr.Dataset(data, {"estimator": list(estimates)}, {"n_blocks": run.n_blocks, "level": 0.95})
+    groups = {f"/{name}": run[name] for name in run.measures} | {"/effective_depth": table}
+    with_table = Run(xr.DataTree.from_dict(groups), run.manifest)
+    for panel in FIGURE.drawing(with_table).panels:
+        assert re.findall(r"half of the tokens keep their prediction (\d+\.\d)", panel.alt) == [printed]
+        if (run.n_blocks, len(rows)) != (4, 2):  # to draw takes long, and the words are of every case
+            continue
+        ax = axes_titled(drawn_from(FIGURE, with_table), "Effective depth")
+        place = [label.get_text() for label in ax.get_yticklabels()].index("half of the tokens keep their prediction")
+        heights = {
+            float(np.atleast_1d(line.get_ydata())[0]): line for line in ax.get_lines() if line.get_marker() == "D"
+        }
+        point = heights[ax.get_yticks()[place]].get_xdata()
+        assert float(np.atleast_1d(point)[0]) == run.verdict.head.tokens.value
 
 
 def check_control(run: Run, rows: Any, untrained: Any, n_blocks: int, missing: bool) -> None:

@@ -490,3 +490,24 @@ def test_formats_of_the_clock_that_c_does_not_have_are_refused(tokenizer: Fast, 
     )
     with pytest.raises(PromptError, match=named):
         read(["Who?"], tokenizer, f"{{{{ strftime_now('{mark}') }}}}" + template("{{ m.content }}"))
+
+
+@pytest.mark.parametrize("step", ["ljust(99999999)", "center(99999999)"])
+def test_a_template_writes_no_more_than_a_prompt_may_have(tokenizer: Fast, step: str) -> None:
+    """A gigabyte was passed on and looked through for minutes."""
+    long = "{{ messages[0].content." + step + " }}"
+    with pytest.raises(PromptError, match=r"writes more than 33,554,432 letters|asks for more than 512 MiB of memory"):
+        read([Prompt("one two")], tokenizer, long)
+
+
+def test_a_chat_of_thousands_of_turns_is_refused(tokenizer: Fast) -> None:
+    turns = [{"role": role, "content": "one"} for role in ("user", "assistant")] * 1001
+    with pytest.raises(PromptError, match=r"it is a chat of 2,002 turns, and at most 2,000 are written; give a part"):
+        read([Prompt(messages=turns)], tokenizer, template("{{ m.content }}"))
+
+
+def test_several_templates_without_one_for_chats_are_refused(tokenizer: Fast) -> None:
+    """The library's own error was raised, with the names as they were."""
+    with pytest.raises(PromptError, match=r"has no chat template for chats .*; leave chat out") as caught:
+        read([Prompt("one two")], tokenizer, {"rag\x1b[31m": template("{{ m.content }}")})  # type: ignore[arg-type]
+    assert "\x1b" not in str(caught.value)

@@ -193,3 +193,13 @@ def test_a_time_zone_that_nobody_knows_is_a_fault_of_the_file(tmp_path: Path) ->
     with pytest.raises(PromptError, match=r"t\.parquet is not a readable parquet file: .*nowhere") as error:
         list(read_rows(tmp_path / "t.parquet"))
     assert "\x1b" not in str(error.value)
+
+
+def test_a_table_of_thousands_of_columns_is_refused(tmp_path: Path) -> None:
+    """Its reader takes as long for each column as for a thousand values."""
+    for columns in (4096, 4097):
+        table = pyarrow.table({f"c{number}": ["a"] for number in range(columns)})
+        pyarrow.parquet.write_table(table, tmp_path / f"{columns}.parquet")
+    assert len(next(iter(read_rows(tmp_path / "4096.parquet")))) == 4096
+    with pytest.raises(PromptError, match=r"has 4,097 columns, and at most 4,096 are read\. Write those that prompts"):
+        next(iter(read_rows(tmp_path / "4097.parquet")))

@@ -122,7 +122,7 @@ def test_tasks_beside_other_sources_and_texts_that_only_look_like_one() -> None:
         ("task:permutations:3?factors=some", "permutations: factors takes a whole number; 'some' given"),
         ("task:pointer_chasing:3?hops=4-9", "hops reaches from 4 to 9; allowed: 1 to 8"),
         ("task:arithmetic:3?modules=simplify_surd&split=extrapolate", "no harder problems to extrapolate to"),
-        ("tusk:permutations:3", "Allowed: .*, task:pointer_chasing, or a file"),
+        ("tusk:permutations:3", "Allowed: .*, task:pointer_chasing, lm-eval:TASK, or a file"),
     ],
 )
 def test_refused(source: str, message: str) -> None:

@@ -274,3 +274,23 @@ def test_texts_of_words_that_the_tokenizer_does_not_know_are_a_warning() -> None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tokenize(given, tokenizer, max_tokens=None)
+
+
+@pytest.mark.parametrize(
+    ("context", "beyond", "most"),
+    [(512, None, 1 << 20), (1 << 17, None, 1 << 21), (512, True, 1 << 24), (None, None, 1 << 24)],
+)
+def test_a_text_that_no_model_takes_is_refused_before_it_becomes_tokens(
+    context: int | None, beyond: bool | None, most: int, plain: Fast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten million letters took half a minute and two gigabytes, to be refused for their number of tokens."""
+    asked: list[int] = []
+    monkeypatch.setattr(
+        type(plain), "__call__", lambda self, text, **_: asked.append(len(text)) or {"input_ids": [1, 2]}
+    )
+    for prompt in (Prompt(text="a" * (most + 1)), Prompt(text="a" * most, answer="b")):
+        message = rf"it has {most + 1:,} letters, and at most {most:,} are taken as one prompt; shorten it"
+        refused(message, prompt, plain, max_tokens=context, beyond_context=beyond)
+    assert asked == []
+    assert one(Prompt(text="a" * most), plain, max_tokens=context, beyond_context=beyond).ids == (1, 2)
+    assert asked == [most]

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -417,3 +418,29 @@ def test_a_name_for_each_prompt_is_needed(tmp_path: Path) -> None:
     _reopened(tmp_path / "run", name, content.getvalue())
     with pytest.raises(StoreError, match="prompt_id that is not one for each prompt"):
         _ = bathyscope.open(tmp_path / "run").prompts
+
+
+def test_what_is_no_folder_among_the_controls_is_refused_or_said(tmp_path: Path) -> None:
+    """FIFOs, files and folders without a run were left out without a word."""
+    written(tmp_path / "run")
+    room = tmp_path / "run" / "controls"
+    room.mkdir()
+    (room / ".DS_Store").write_text("")
+    (room / ".hidden").mkdir()
+    (room / "notes.txt").write_text("")
+    (room / "untrained-0").mkdir()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert bathyscope.open(tmp_path / "run").controls == {}
+    said = [str(warning.message) for warning in caught]
+    assert len(said) == 2
+    assert "notes.txt' is a file, and the controls of a run are folders of its own; it is left out." in said[0]
+    assert "The control untrained-0 of the run in" in said[1]
+    assert said[1].endswith("has no manifest.json, and is left out.")
+    os.mkfifo(room / "untrained-1")
+    with pytest.raises(StoreError, match="untrained-1' is a FIFO, and the controls of a run are folders of its own"):
+        bathyscope.open(tmp_path / "run")
+    shutil.rmtree(room)
+    os.mkfifo(room)
+    with pytest.raises(StoreError, match="controls' is a FIFO, and the controls of a run are folders of its own"):
+        bathyscope.open(tmp_path / "run")

@@ -67,7 +67,8 @@ def test_groups_and_comparisons_find_what_they_find_in_prompts_given_once() -> N
     for name in ("difference_low", "difference_high", "p_value"):
         assert_alike(many.data[name], one.data[name])
     # an interval of two runs on other prompts: copies on one side are no more prompts
-    against = Run.select(surveyed(1), prompts=[0, 1, 2])
+    others = np.random.default_rng(1).integers(2, 60, (3, 14)).tolist()
+    against = bathyscope.survey(waves.loaded("llama"), others, MEASURES, progress=False)
     found, expected = (bathyscope.compare([against, surveyed(times)], paired=False, seed=1).data for times in (5, 1))
     for name in ("ci_low", "ci_high", "p_value"):
         assert_alike(found[name], expected[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,32 @@ def test_another_configuration_is_refused_and_the_folder_let_go(tmp_path: Path) 
         opened(tmp_path)
     (tmp_path / "search.json").unlink()
     opened(tmp_path).close()
+
+
+@pytest.mark.parametrize("kind", ["link", "FIFO", "file"])
+def test_what_is_no_folder_of_its_own_is_said_before_a_piece_is_computed(kind: str, tmp_path: Path) -> None:
+    """It was told once the first piece was computed, with the advice to free some space."""
+    (tmp_path / "elsewhere").mkdir()
+    with opened(tmp_path / "run") as pieces:
+        place = tmp_path / "run" / "costs"
+        if kind == "link":
+            place.symlink_to(tmp_path / "elsewhere")
+        elif kind == "FIFO":
+            os.mkfifo(place)
+        else:
+            place.write_text("")
+        said = (
+            "is a link, and the folders of a search are its own" if kind == "link" else f"is a {kind}, and a search has"
+        )
+        for ask in (lambda: pieces.find("costs/first.nc"), lambda: pieces.put("costs/first.nc", b"one")):
+            with pytest.raises(StoreError, match=said) as caught:
+                ask()
+            assert "Free some space" not in str(caught.value)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_folder_in_place_of_a_piece_is_said_before_it_is_computed(tmp_path: Path) -> None:
+    with opened(tmp_path) as pieces:
+        (tmp_path / "costs" / "first.nc").mkdir(parents=True)
+        with pytest.raises(StoreError, match=r"first\.nc' is a folder, and a search has a file of that name\. Move it"):
+            pieces.find("costs/first.nc")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import struct
+import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -128,6 +130,69 @@ def damaged_results(content: bytes, chance: random.Random) -> bytes:
             elif act == "values":
                 group[name] = chance.choice((0, "x", np.zeros((2, 3)), np.zeros(0), np.array([b"a", b"b"])))
     return stream.getvalue()
+
+
+def damaged_archive(content: bytes, chance: random.Random) -> bytes:
+    """Return an archive of ``torch.save`` of which one entry, or what its pickle builds, is another."""
+    act = chance.randrange(4)
+    if act == 0:
+        return damaged_bytes(content, chance)
+    written = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(written, "w") as archive:
+        names = source.namelist()
+        place = chance.choice(names) if act > 1 else next(name for name in names if name.endswith("data.pkl"))
+        for name in names:
+            stored = source.read(name)
+            if name == place and act == 3 and chance.random() < 0.5:
+                continue
+            archive.writestr(name, damaged_bytes(stored, chance) if name == place and len(stored) > 8 else stored)
+    return written.getvalue()
+
+
+def damaged_yaml(text: bytes, chance: random.Random) -> bytes:
+    """Return a document with one line more, less or doubled, a value of another tag, an alias, or another depth."""
+    lines = text.decode().splitlines() or [""]
+    place = chance.randrange(len(lines))
+    key, colon, _ = lines[place].partition(": ")
+    values = (
+        *(
+            "!!python/object/apply:os.system [x]",
+            "!!binary aGk=",
+            "&a [*a]",
+            "*b",
+            "1e999",
+            "-.inf",
+            "9" * 5000,
+            "{a: {a",
+        ),
+        *("[" * 3000, "\x1b]0;t\x07", "!!set {a}", "2001-01-01", "|", "? x", "'", "yes", "0o17", "../../etc/passwd"),
+    )
+    act = chance.choice(("value", "value", "value", "twice", "remove", "indent", "bytes"))
+    if act == "value" and colon:
+        lines[place] = f"{key}: {chance.choice(values)}"
+    elif act == "twice":
+        lines.insert(place, lines[place])
+    elif act == "remove":
+        del lines[place]
+    elif act == "indent":
+        lines[place] = " " * chance.randrange(1, 9) + lines[place]
+    else:
+        return damaged_bytes(text, chance)
+    return "\n".join(lines).encode("utf-8", "replace")
+
+
+def damaged_gguf(content: bytes, chance: random.Random) -> bytes:
+    """Return a GGUF file of which one number behind a name, of a value or of a tensor, is another."""
+    if chance.random() < 0.3:
+        return damaged_bytes(content, chance)
+    changed = bytearray(content)
+    names = [match.end() for match in re.finditer(rb"(?:general|llama|tokenizer)\.[a-z_.]+|blk\.\d\.[a-z_.]+", content)]
+    place = chance.choice(names) + 4 * chance.randrange(0, 8)
+    if chance.random() < 0.5:
+        changed[place : place + 4] = struct.pack("<I", chance.choice((0, 1, 8, 9, 12, 0xFFFF, 0xFFFFFFFF)))
+    else:
+        changed[place : place + 8] = struct.pack("<Q", chance.choice(_INTEGERS))
+    return bytes(changed)
 
 
 Damage = Callable[[bytes, random.Random], bytes]

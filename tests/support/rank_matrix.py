@@ -34,9 +34,11 @@ HEADS: Final = 4
 """Of keys and values, where a model of fewer could not be split over four ranks."""
 ALONE: Final = ("translated_lens",)
 """Measures with prompts of their own."""
-BY_LARGEST: Final = ("hsic", "hsic_covariance", "recovered", "recovered_all")
-"""Compared by the largest of their entries: sums that cancel, in powers of the units of the stream, and quotients by a
-difference of two prompts that may be small."""
+BY_LARGEST: Final = ("hsic", "hsic_covariance")
+"""Compared by the largest of their entries: sums that cancel, in powers of the units of the stream."""
+QUOTIENTS: Final = ("recovered", "recovered_all")
+"""Compared by what is divided, in nats: the way between two prompts' answers, the divisor, may be close to 0, and a
+quotient by it is rounding enlarged. The way itself is compared as ``log_p``."""
 
 
 def prompts_of(family: str, lengths: tuple[int, ...] = LENGTHS) -> list[Prompt]:
@@ -163,7 +165,7 @@ def _outcome(family: str, ranks: int, what: str, split: Any, whole: Any) -> Outc
         return _failed(family, ranks, what, split)
     if isinstance(whole, str):
         return Outcome(family, ranks, what, WRONG, note=f"the whole model is refused: {whole[:200]}")
-    gap, where = _gap(split, whole)
+    gap, where = gap_between(split, whole)
     outcome = EQUAL if gap == 0 else RIGHT if gap <= CLOSE else WRONG
     return Outcome(family, ranks, what, outcome, f"{gap:.1e}", "" if outcome != WRONG else where)
 
@@ -192,20 +194,30 @@ def _failed(family: str, ranks: int, what: str, error: Exception) -> Outcome:
     return Outcome(family, ranks, what, CRASHED, note=f"{type(error).__name__}: {text[:300]}")
 
 
-def _gap(ours: Mapping[str, xr.Dataset], theirs: Mapping[str, xr.Dataset]) -> tuple[float, str]:
+def gap_between(ours: Mapping[str, xr.Dataset], theirs: Mapping[str, xr.Dataset]) -> tuple[float, str]:
     """The largest gap of all variables, and which has it; infinite where shapes, NaN or names differ."""
     worst, where = 0.0, ""
     if {*ours} != {*theirs}:
         return float("inf"), f"{sorted({*ours} ^ {*theirs})}"
     for name, dataset in theirs.items():
         for variable in dataset.variables:
-            gap = _gap_of(ours[name].variables.get(variable), dataset[variable], variable in BY_LARGEST)
+            mine, other = ours[name].variables.get(variable), dataset[variable].variable
+            if variable in QUOTIENTS and mine is not None and mine.dims == other.dims:
+                mine, other = mine * way_of(ours[name]), other * way_of(dataset)
+            gap = _gap_of(mine, other, variable in BY_LARGEST)
             if gap > worst:
                 worst, where = gap, f"{name}.{variable}"
     return worst, where
 
 
-def _gap_of(mine: Any, other: xr.DataArray, by_largest: bool) -> float:
+def way_of(patching: xr.Dataset) -> xr.Variable:
+    """The way from a prompt's answer to its source's, in nats, by which patching divides what is recovered."""
+    log_p = patching["log_p"].variable
+    margin = log_p.isel(answer=0) - log_p.isel(answer=1)
+    return margin.isel(read_in=0) - margin.isel(read_in=1)
+
+
+def _gap_of(mine: Any, other: xr.Variable, by_largest: bool) -> float:
     if mine is None or mine.shape != other.shape:
         return float("inf")
     ours, theirs = mine.values, other.values

@@ -277,3 +277,19 @@ def test_a_run_does_not_grow_next_to_controls_behind_a_link(
         surveyed(tmp_path / "run", 5, **options)
     assert "mine" not in str(caught.value)
     assert calls == []
+
+
+@pytest.mark.parametrize("name", ["derived.nc", "shard-00001.nc"])
+@pytest.mark.parametrize("grow", [True, False])
+def test_a_folder_in_place_of_a_file_is_said_before_anything_is_computed(
+    name: str, grow: bool, tmp_path: Path, calls: list[int]
+) -> None:
+    surveyed(tmp_path / "run", 5)
+    (tmp_path / "run" / name).unlink()
+    (tmp_path / "run" / name).mkdir()
+    calls.clear()
+    with pytest.raises(
+        StoreError, match=rf"{name}' is a folder, and a run has a file of that name\. Move it elsewhere"
+    ):
+        surveyed(tmp_path / "run", 7 if grow else 5, grow=grow)
+    assert calls == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import zoo
+from support import rank_faults, zoo
 from support.on_ranks import Ended, Processes, launch, require_done
 from support.rank_matrix import CLOSE
 from support.rank_outcomes import Outcome
@@ -48,14 +48,21 @@ def test_two_ranks_give_what_one_process_gives(place: Path) -> None:
 
 
 def survey(
-    place: Path, fault: str = "none", at: int = 0, *, ranks: int = 2, by_rank: dict[int, dict[int, Any]] | None = None
+    place: Path,
+    fault: str = "none",
+    at: int = 0,
+    *,
+    ranks: int = 2,
+    by_rank: dict[int, dict[int, Any]] | None = None,
+    more: tuple[str, ...] = (),
 ) -> list[Ended]:
     """A survey by the command line on all ranks, to one of which something happens.
 
     Args:
         by_rank: arguments of some ranks, by their places, that are others than rank 0's.
+        more: further words of the command.
     """
-    arguments = [str(place / "model"), str(place / "p.jsonl"), str(place / "run"), fault, at]
+    arguments = [str(place / "model"), str(place / "p.jsonl"), str(place / "run"), fault, at, *more]
     changed = {rank: _replaced(arguments, other) for rank, other in (by_rank or {}).items()}
     return Processes(ranks, "rank_faults:survey", *arguments, folder=place, by_rank=changed).wait()
 
@@ -77,10 +84,14 @@ def assert_nothing_half_written(run: Path, shards: int | None = None) -> None:
         assert len(part.manifest["record"]["shards"]) == shards
 
 
+def survey_alone(place: Path, out: Path, **options: Any) -> bathyscope.Run:
+    """The same survey by this process."""
+    model, prompts = str(place / "model"), str(place / "p.jsonl")
+    return bathyscope.survey(model, prompts, MEASURES, out, batch_tokens=16, progress=False, **options)
+
+
 def assert_same_as_whole(place: Path, run: bathyscope.Run) -> None:
-    whole = bathyscope.survey(
-        str(place / "model"), str(place / "p.jsonl"), MEASURES, place / "whole", batch_tokens=16, progress=False
-    )
+    whole = survey_alone(place, place / "whole")
     assert run.identity == whole.identity
     for name in MEASURES.split(","):
         for variable, values in whole[name].data_vars.items():
@@ -99,14 +110,13 @@ def test_a_killed_rank_ends_all_and_one_process_goes_on(place: Path) -> None:
         "of the model."
     ]
     assert_nothing_half_written(place / "run", shards=1)
-    run = bathyscope.survey(
-        str(place / "model"), str(place / "p.jsonl"), MEASURES, place / "run", batch_tokens=16, progress=False
-    )
+    run = survey_alone(place, place / "run")
     assert run.manifest["record"]["notes"]["ranks"] == [1, 2]
     assert_same_as_whole(place, run)
 
 
-@pytest.mark.thorough
+@pytest.mark.each
+@pytest.mark.filterwarnings("ignore:attention_locality. .* too short")
 @pytest.mark.parametrize(
     ("fault", "at", "codes", "message"),
     [
@@ -115,6 +125,7 @@ def test_a_killed_rank_ends_all_and_one_process_goes_on(place: Path) -> None:
         ("interrupted", 1, (130, 130), "Interrupted"),
         ("interrupted", 0, (130, 130), "Interrupted"),
         ("terminated", 1, (130, 130), "Interrupted"),
+        ("terminated", 0, (130, 130), "Interrupted"),
         ("full disk", 0, (5, 5), "error: Writing shard 1 (prompts 1 to 1) to "),
     ],
 )
@@ -127,6 +138,34 @@ def test_whatever_ends_one_rank_ends_all(
     assert said.startswith(message)
     assert all(not one.out for one in ended)
     assert_nothing_half_written(place / "run", shards=1)
+    run = survey_alone(place, place / "run")
+    assert run.manifest["record"]["notes"]["ranks"] == [1, 2]
+    assert_same_as_whole(place, run)
+
+
+@pytest.mark.filterwarnings("ignore:attention_locality. .* too short")
+def test_a_run_of_one_process_is_ended_by_two_ranks(place: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        rank_faults.FAULTS["raises"](patch)
+        with pytest.raises(RuntimeError, match="a block of this rank has failed"):
+            survey_alone(place, place / "run")
+    assert_nothing_half_written(place / "run", shards=1)
+    require_done(survey(place))
+    run = bathyscope.open(place / "run")
+    assert run.manifest["record"]["notes"]["ranks"] == [1, 2]
+    assert_same_as_whole(place, run)
+
+
+@pytest.mark.filterwarnings("ignore:attention_locality. .* too short")
+def test_parts_of_ranks_and_of_one_process_are_joined(place: Path) -> None:
+    """The joined run says over how many ranks its parts were computed, in whatever order they are given."""
+    require_done(survey(place, more=("--part", "1/2")))
+    survey_alone(place, place / "other", part="2/2")
+    parts = [place / "other", place / "run"]
+    for order, out in ((parts, place / "joined"), (parts[::-1], place / "again")):
+        run = bathyscope.join(order, out)
+        assert run.manifest["record"]["notes"]["ranks"] == [1, 2]
+    assert_same_as_whole(place, run)
 
 
 @pytest.mark.thorough
@@ -141,7 +180,6 @@ def test_a_run_of_two_ranks_is_ended_by_four(place: Path) -> None:
     assert_same_as_whole(place, run)
 
 
-@pytest.mark.thorough
 def test_ranks_with_other_prompts(place: Path) -> None:
     (place / "other.jsonl").write_text('{"ids": [5, 6, 7, 8, 9, 10, 11, 12, 14]}\n' * 4, encoding="utf-8")
     ended = survey(place, by_rank={1: {1: str(place / "other.jsonl")}})
@@ -153,7 +191,6 @@ def test_ranks_with_other_prompts(place: Path) -> None:
     assert not (place / "run" / "manifest.json").exists()
 
 
-@pytest.mark.thorough
 def test_a_rank_without_the_file(place: Path) -> None:
     ended = survey(place, by_rank={1: {1: str(place / "missing.jsonl")}})
     assert [one.code for one in ended] == [3, 3]
@@ -162,7 +199,6 @@ def test_a_rank_without_the_file(place: Path) -> None:
     assert "missing.jsonl" in said
 
 
-@pytest.mark.thorough
 def test_a_rank_without_the_model(place: Path) -> None:
     ended = survey(place, by_rank={1: {0: str(place / "elsewhere")}})
     assert {one.code for one in ended} <= {2, 4}

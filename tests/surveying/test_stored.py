@@ -71,6 +71,17 @@ def test_stored_states_give_the_arrays_of_the_model_in_memory(name: str, layout:
         assert_same_values(run[measure], memory[measure])
 
 
+def test_heads_are_those_of_the_file_where_the_library_loads_another(tmp_path: Path) -> None:
+    """Loading sets the padding token's row of Youtu's tied embedding to zero; whoever served it need not have."""
+    folder, ids = dumped(tmp_path, "youtu")
+    run = survey(folder, "residual,lens,tokens,cka")
+    as_saved = bathyscope.survey(zoo.build("youtu"), ids, "residual,lens,tokens,cka", progress=False)
+    for measure in run.measures:
+        assert_same_values(run[measure], as_saved[measure])
+    as_loaded = bathyscope.survey(str(folder / "model"), ids, "lens", progress=False)
+    assert not np.array_equal(as_loaded["lens"].entropy, run["lens"].entropy)
+
+
 @pytest.mark.parametrize("name", FAMILIES[:3])
 def test_the_papers_criteria_that_need_no_parts_are_those_of_the_model_in_memory(name: str, tmp_path: Path) -> None:
     folder, ids = dumped(tmp_path, name)
@@ -313,3 +324,51 @@ def test_a_verdict_says_whether_its_predictions_were_served(tmp_path: Path) -> N
     stored.write_states(folder / "dump", zoo.build("llama"), ids, served="top1_ids")
     assert said not in survey(folder).verdict.text
     assert said not in bathyscope.survey(str(folder / "model"), ids, "lens", progress=False).verdict.text
+
+
+def test_runs_of_states_are_compared_by_the_estimators_that_states_tell(tmp_path: Path) -> None:
+    """Equal to the comparison of the models in memory, without the readings that need the blocks."""
+    of_lens = ["kl", "overlap", "interpolated_kl", "settle", "prediction"]
+    first, ids = dumped(tmp_path / "first", "llama")
+    second = tmp_path / "second"
+    other = zoo.build("gemma2")
+    other.save_pretrained(second / "model")
+    stored.write_states(second / "dump", other, ids)
+    states = [survey(folder) for folder in (first, second)]
+    measures = "residual,lens,skip,tokens"
+    models = [bathyscope.survey(str(folder / "model"), ids, measures, progress=False) for folder in (first, second)]
+    expected = bathyscope.compare(models, estimators=of_lens, resamples=50)
+    assert not bool(expected.readings["difference"].isnull().any())
+    for runs in (states, [states[0], models[1]], [models[0], states[1]]):
+        result = bathyscope.compare(runs, estimators=of_lens, resamples=50)
+        assert result.data["kind"].values.tolist() == expected.data["kind"].values.tolist() == ["paired"]
+        for name in ("reference_ratio", "other_ratio", "difference", "ci_low", "ci_high", "p_value", "n_prompts"):
+            assert_same_bits(result.data[name].values, expected.data[name].values, name)
+        readings = result.readings.isel(comparison=0)
+        # what tokens tell is there as in memory, and what the effects of blocks tell is not
+        for name in ("half", "tokens_90", "readable"):
+            told = readings["difference"].sel(reading=name)
+            assert_same_bits(told, expected.readings["difference"].isel(comparison=0).sel(reading=name))
+        for name in ("own", "later"):
+            assert bool(readings["difference"].sel(reading=name).isnull())
+        assert result.blocks is None
+        assert "skip." not in " ".join(result.notes)
+        assert "effect" not in result.text
+
+
+def test_a_comparison_names_what_a_chosen_estimator_needs_and_states_lack(tmp_path: Path) -> None:
+    folder, ids = dumped(tmp_path / "all", "llama")
+    run = survey(folder)
+    model = bathyscope.survey(str(folder / "model"), ids, "residual,lens,skip", progress=False)
+    refused = {
+        "centre_of_mass": r"lacks skip, which centre_of_mass is read off; .* Choose among .*: kl, overlap, .*settle",
+        "cosine": r"lacks the parts of blocks \(cos_attn, cos_mlp, cos_block\), which cosine is read off",
+    }
+    for name, message in refused.items():
+        with pytest.raises(OptionError, match=message):
+            bathyscope.compare([run, model], estimators=["settle", name])
+    with pytest.raises(OptionError, match=r"lacks lens, which settle is read off; .* Survey the model itself"):
+        bathyscope.compare([survey(folder, "residual"), model], estimators=["settle"])
+    some, _ = dumped(tmp_path / "some", "llama", [1, 3, 5])
+    with pytest.raises(OptionError, match=r"stored states at 3 of 6 boundaries.* of all of them\. Survey states of"):
+        bathyscope.compare([survey(some), model], estimators=["settle"])

@@ -79,7 +79,7 @@ def read_regular(path: Path, inside: Path | None = None, most: int = MOST_TEXT) 
         OSError: it is missing or may not be read.
     """
     # a look at its size first, which says more of a large file of holes than that it has them
-    require_regular(path, inside, most)
+    _require_small(path, inside, most)
     with open_regular(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size <= most:
@@ -105,14 +105,7 @@ def require_regular(path: Path, inside: Path | None = None, most: int = MOST) ->
         UnsafeFileError: as for :func:`read_regular`.
         OSError: it is missing or may not be looked at.
     """
-    if inside is not None:
-        require_inside(path, inside)
-    status = os.stat(path)
-    _require_regular(path, status.st_mode)
-    if status.st_size > most:
-        size = in_bytes(status.st_size)
-        raise UnsafeFileError(path, errno.EFBIG, f"it has {size}, and at most {in_bytes(most)} are read")
-    if status.st_size > _LARGE:
+    if _require_small(path, inside, most) > _LARGE:
         open_regular(path).close()
 
 
@@ -141,6 +134,18 @@ def kind_of_entry(mode: int) -> str:
     if stat.S_ISREG(mode):
         return ""
     return next((kind for is_kind, kind in _KINDS if is_kind(mode)), "no regular file")
+
+
+def _require_small(path: Path, inside: Path | None, most: int) -> int:
+    """Refuse what is no regular file of at most so many bytes, before it is opened; return its size."""
+    if inside is not None:
+        require_inside(path, inside)
+    status = os.stat(path)
+    _require_regular(path, status.st_mode)
+    if status.st_size > most:
+        size = in_bytes(status.st_size)
+        raise UnsafeFileError(path, errno.EFBIG, f"it has {size}, and at most {in_bytes(most)} are read")
+    return status.st_size
 
 
 def _require_regular(path: Path, mode: int) -> None:

@@ -65,6 +65,8 @@ class ProgressBar:
         self._done = done
         self._quiet = quiet
         self._began = time.monotonic()
+        self._estimate: tuple[float, float] | None = None
+        """When somebody who knows more than shares estimated how many seconds were left, and how many."""
         self._bar: Progress | None = None
         self._last_line: float | None = None
         """When the last line was written."""
@@ -72,9 +74,15 @@ class ProgressBar:
         self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
 
-    def advance_to(self, done: float) -> None:
-        """``done`` of the total is finished."""
+    def advance_to(self, done: float, seconds_left: float | None = None) -> None:
+        """``done`` of the total is finished.
+
+        Args:
+            done: in the bar's unit.
+            seconds_left: until all of it is, by who knows that parts differ in pace; None = as fast as it was so far.
+        """
         self._done = done
+        self._estimate = None if seconds_left is None else (time.monotonic(), seconds_left)
         if self._quiet:
             return
         with self._lock:
@@ -102,7 +110,10 @@ class ProgressBar:
         self.advance_to(self._done + work)
 
     def _expected(self) -> float:
-        """Seconds the whole will take at the pace so far."""
+        """Seconds the whole will take."""
+        if self._estimate is not None:
+            now, left = self._estimate
+            return now - self._began + left
         worked = self._done - self._start
         if worked <= 0:
             return 0.0
@@ -110,7 +121,7 @@ class ProgressBar:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds to go at the pace of all that was done; None before anything is."""
+        """Seconds to go, at the pace of all that was done unless somebody knows better; None before anything is."""
         expected = self._expected()
         return max(0.0, expected - (time.monotonic() - self._began)) if self._done > self._start else None
 

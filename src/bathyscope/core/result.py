@@ -51,6 +51,16 @@ class TabledResult:
     A result of its own kind has ``data``, ``text`` and ``to_dataframe()``, and whatever it says differently.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # sentences name models, prompts and candidates that others have named, and are printed as they are
+        sentences = vars(cls).get("text")
+        if isinstance(sentences, property) and sentences.fget is not None:
+            written = sentences.fget
+            cls.text = property(  # type: ignore[method-assign, assignment]
+                lambda self: legible(written(self), keep=_NEW_LINE), doc=sentences.__doc__
+            )
+
     figure: str = ""
     """Which picture shows it (``pages.figures.results``); empty where none does."""
 
@@ -139,6 +149,9 @@ class LabelledResult(TabledResult):
     figure: str = field(default="", kw_only=True)
     lay_out: Callable[[xr.Dataset], list[TextTable]] | None = field(default=None, kw_only=True)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", legible(self.text, keep=_NEW_LINE))
+
     def __repr__(self) -> str:
         return f"{super().__repr__()}\n{legible(repr(self.data), keep=_NEW_LINE)}"
 
@@ -205,6 +218,9 @@ class TableResult(TabledResult):
     frame: pd.DataFrame
     text: str
     fields: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", legible(self.text, keep=_NEW_LINE))
 
     @property
     def data(self) -> xr.Dataset:

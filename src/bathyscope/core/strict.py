@@ -137,10 +137,14 @@ def yaml_scalars(text: str) -> Iterator[YamlScalar]:
     _require_few(text)
     try:
         node = yaml.compose(text, yaml.SafeLoader)
+        size = 0 if node is None else _written_out(node, {})
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
+    # whoever makes objects of it afterwards would write them out
+    if size > _MOST_VALUES:
+        raise ValueError(f"its aliases stand for more than {_MOST_VALUES:,} values; write fewer")
     own_tags = yaml.SafeLoader.yaml_constructors.keys()
     waiting, seen = [("", node)] if node is not None else [], set[tuple[str, int]]()
     while waiting:

@@ -21,6 +21,7 @@ from bathyscope.core.paths import given_path
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, warn
+from bathyscope.model.adapter_settings import require_bounded
 from bathyscope.model.admission import without_adapter
 from bathyscope.model.files import ADAPTER, INDEX, SINGLE, list_names, require_own_files
 from bathyscope.model.load_errors import joined
@@ -76,6 +77,7 @@ class Adapter:
             )
         _fit_embedding(self, hf, shapes)
         paths = {path for path, _ in hf.named_modules()}
+        require_bounded(self.name, _settings(self.name, self.folder), shapes, paths)
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -216,13 +218,25 @@ def _shapes(adapter: Adapter) -> dict[str, tuple[int, ...]]:
     try:
         require_regular(weights, adapter.folder)
         with safe_open(weights, framework="pt") as file:
-            names = list(file.keys())
-            return {name.removeprefix(_PREFIX): tuple(file.get_slice(name).get_shape()) for name in names}
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            shapes = {name.removeprefix(_PREFIX): tuple(part.get_shape()) for name, part in slices.items()}
+            other = next((name for name, part in slices.items() if not _is_of_floats(part.get_dtype())), None)
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(
             f"{adapter.name}: {WEIGHTS} is no whole safetensors file ({joined(str(error))}). Download it, or save the "
             "adapter, again."
         ) from error
+    if other is not None:
+        # the library casts them, which cuts whole numbers off and drops imaginary parts without a word
+        raise ModelError(
+            f"{adapter.name}: {WEIGHTS} stores {elided(other, 80)} as {slices[other].get_dtype()}, and weights of an "
+            "adapter are floating-point numbers. Save the adapter again."
+        )
+    return shapes
+
+
+def _is_of_floats(dtype: str) -> bool:
+    return dtype.startswith(("F", "BF"))
 
 
 def _fit_embedding(adapter: Adapter, hf: PreTrainedModel, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -254,8 +268,9 @@ def _require_used(adapter: Adapter, tensors: Collection[str], paths: Collection[
     Args:
         paths: of all modules of the model.
     """
-    # of a tensor the module that it belongs to, or the one around that, is in the model
-    unused = [name for name in tensors if not {name.rpartition(".")[0], name.rsplit(".", 2)[0]} & {*paths}]
+    # of a tensor the module that it belongs to, or the one around that, is in the model; the model itself has none
+    modules = {*paths} - {""}
+    unused = [name for name in tensors if not {name.rpartition(".")[0], name.rsplit(".", 2)[0]} & modules]
     if unused:
         raise ModelError(
             f"The adapter {adapter.name} has weights for layers that {adapter.base} does not have "

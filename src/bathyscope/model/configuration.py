@@ -7,6 +7,7 @@ import transformers
 from transformers import AutoConfig, PreTrainedConfig
 
 from bathyscope.core.gguf_headers import quick_headers
+from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 from bathyscope.model.adapter import find_adapter
 from bathyscope.model.anatomy.registry import family_for
@@ -21,12 +22,12 @@ _MOST_BLOCKS = 10_000
 def gguf_config(name: str, file: GgufFile) -> Any:
     """Return the configuration that transformers makes of a GGUF file's header."""
     try:
-        with quick_headers():
+        with quick_headers(file.reading):
             config = AutoConfig.from_pretrained(str(file.path.parent), gguf_file=file.path.name)
     except Exception as error:
         if "upported" in str(error) or isinstance(error, KeyError):
             raise ModelError(
-                f"{name} is a GGUF file of the architecture {file.architecture!r}, which transformers "
+                f"{name} is a GGUF file of the architecture {elided(repr(file.architecture), 60)}, which transformers "
                 f"{transformers.__version__} cannot read; give the model's safetensors checkpoint."
             ) from error
         raise ModelError(unloadable(name, error)) from error

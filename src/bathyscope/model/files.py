@@ -57,12 +57,20 @@ def _require_stored_blocks(folder: Path, tensors: Collection[str], declared: Map
     """Refuse hundreds of blocks that no file has, which would be built for minutes before they are found missing."""
     nested = declared.get("text_config")
     blocks = nested.get(_BLOCKS) if isinstance(nested, Mapping) else declared.get(_BLOCKS)
-    numbers = [int(part) for tensor in tensors for part in tensor.split(".") if part.isdecimal() and len(part) < 9]
-    if isinstance(blocks, int) and blocks > _MANY_BLOCKS and numbers and 2 * (max(numbers) + 1) < blocks:
+    stored = fewer_blocks(blocks, tensors)
+    if stored:
         raise ModelError(
-            f"{folder} declares {_BLOCKS}: {blocks:,}, and its weights are those of at most {max(numbers) + 1:,} "
-            f"blocks. {remedy(folder)}"
+            f"{folder} declares {_BLOCKS}: {blocks:,}, and its weights are those of at most {stored:,} blocks. "
+            f"{remedy(folder)}"
         )
+
+
+def fewer_blocks(declared: object, tensors: Collection[str]) -> int:
+    """Return how many blocks there are weights of, at most, where hundreds more are declared; 0 where none are."""
+    numbers = [int(part) for tensor in tensors for part in tensor.split(".") if part.isdecimal() and len(part) < 9]
+    stored = max(numbers, default=-1) + 1
+    is_absurd = isinstance(declared, int) and declared > max(_MANY_BLOCKS, 2 * stored)
+    return stored if is_absurd else 0
 
 
 def require_own_files(folder: Path) -> None:

@@ -47,7 +47,8 @@ class RankEnding:
     def message(self) -> str:
         """One sentence for the people who wait."""
         if self.reason == "failed":
-            return f"Rank {self.rank}: {self.text}"
+            # what all ranks find out together says by itself whose it is, whichever of them is heard first
+            return self.text if self.text.startswith("Rank ") else f"Rank {self.rank}: {self.text}"
         if self.reason == "interrupted":
             return "Interrupted."
         how = (

@@ -20,7 +20,12 @@ from bathyscope.model.options import read_split
 from bathyscope.model.ranks import Split, size, together
 from bathyscope.model.shards import is_split, split_fault
 
-COMPARED: Final = frozenset(("gemma2", "llama", "ministral", "mixtral"))
+COMPARED: Final = frozenset(
+    (
+        *("deepseek_v3", "gemma2", "gpt_neox", "llama", "ministral"),
+        *("mixtral", "olmo2", "phi3", "qwen3", "qwen3_moe"),
+    )
+)
 """Types of models of which every measure was compared with the whole model's (``docs/tensor_parallel.csv``)."""
 
 P = ParamSpec("P")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _DRAWS: Final = re.compile(r"\|\s*random\b")
 _DRAWINGS: Final = 16
+_MOST_TURNS: Final = 2000
+"""Of a chat; each is looked for in what the template writes."""
 _RARE: Final = "\ue000"
 """A letter that no template writes."""
 _END_OF_THINKING: Final = "</think>"
@@ -93,6 +95,10 @@ class ChatTemplate:
         Raises:
             PromptError: there is no template, it refuses the turns, or a text is not found in what it writes.
         """
+        if len(messages) > _MOST_TURNS:
+            raise PromptError(
+                f"it is a chat of {len(messages):,} turns, and at most {_MOST_TURNS:,} are written; give a part of it."
+            )
         turns = [Message(turn.role, _trimmed(turn.parts)) for turn in messages]
         answer = turns[-1].text if turns[-1].role == ASSISTANT else None
         # A marker stands for the answer: what is before it is the question's.
@@ -222,7 +228,13 @@ class ChatTemplate:
                 f"chat=True, and {type(self.tokenizer).__name__} has no chat template; leave it out, or give the "
                 "tokenizer of a model that was trained on chats (load(model, tokenizer=…))."
             )
-        require_options(self.options, str(self.tokenizer.get_chat_template()))
+        try:
+            template = str(self.tokenizer.get_chat_template())
+        # several by name, and none for chats
+        except ValueError as error:
+            reason = elided(error, 120)
+            raise PromptError(f"the tokenizer has no chat template for chats ({reason}); leave chat out.") from error
+        require_options(self.options, template)
         messages = [turn._replace(is_list=turn.role in as_parts).as_given() for turn in turns]
         # a template may name the clock and not ask it, as for a list of tools
         if not self.asks_clock:

@@ -24,6 +24,8 @@ from bathyscope.errors import PromptError
 
 Row = Mapping[str, Any]
 
+_MOST_COLUMNS: Final = 4096
+"""Of a parquet file."""
 _FEWEST_ROWS: Final = 8
 _MOST_ROWS: Final = 1024
 """Of a parquet file, unpacked together."""
@@ -187,6 +189,15 @@ def _require_distinct(path: Path, columns: Sequence[str]) -> None:
         )
 
 
+def _require_few(path: Path, columns: int) -> None:
+    """Refuse a table of very many columns, each of which takes a reader as long as a thousand values."""
+    if columns > _MOST_COLUMNS:
+        raise PromptError(
+            f"{path} has {columns:,} columns, and at most {_MOST_COLUMNS:,} are read. Write those that prompts are "
+            "made of into a table of their own."
+        )
+
+
 def _read_parquet(path: Path) -> Iterator[Row]:
     import pyarrow
     import pyarrow.parquet
@@ -195,6 +206,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
         require_regular(path)
         with pyarrow.parquet.ParquetFile(path) as file:
             _require_distinct(path, file.schema_arrow.names)
+            _require_few(path, file.metadata.num_columns)
             for batch in file.iter_batches(batch_size=rows_at_once(path, file.metadata)):
                 yield from batch.to_pylist()
     except UnsafeFileError as error:

@@ -21,12 +21,14 @@ from bathyscope.prompts.template_sandbox import MARK, bounded_templates
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_SECONDS: Final = 10.0
+_SECONDS: Final = 5.0
 """That a template may take for one chat, which takes milliseconds."""
 _GRACE: Final = 2.0
 """Seconds after which a process is ended that has not stopped its template by then."""
-_MEMORY: Final = 1 << 30
-"""Bytes that it may take, as much as a thousand of the longest chats."""
+_MEMORY: Final = 1 << 29
+"""Bytes that it may take, as much as hundreds of the longest chats."""
+_MOST_LETTERS: Final = 1 << 25
+"""Letters that it may write, twice those of the longest prompt."""
 _LONGEST_REASON: Final = 200
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _TAG: Final = re.compile(r"\{[%{].*?[%}]\}", re.DOTALL)
@@ -149,7 +151,9 @@ def _outcome(
             rendered = tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=is_open, chat_template=MARK + template, **options
             )
-            return {"text": str(rendered), "refusal": ""}
+            if len(rendered) <= _MOST_LETTERS:
+                return {"text": str(rendered), "refusal": ""}
+            refusal = f"the tokenizer's chat template writes more than {_MOST_LETTERS:,} letters; leave chat out."
     except TimeoutError:
         raise
     except MemoryError:

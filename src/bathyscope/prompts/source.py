@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.prompts.columns import by_columns
 from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.files import check_exists, read_rows, require_folder
 from bathyscope.prompts.generators import GENERATORS
+from bathyscope.prompts.harness.documents import harness_prompts, require_task
+from bathyscope.prompts.harness.task_code import YAML_FILES
 from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.in_memory import Source, sources, written_source
 from bathyscope.prompts.levels import as_range
@@ -27,6 +30,9 @@ from bathyscope.prompts.tokenize import prompt_names
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+
+_DATA_SETS: Final = ("data set", "generated", "hub data set", "harness task")
 
 
 def resolve(
@@ -63,7 +69,7 @@ def resolve(
         may_be_padded = not isinstance(part, SourceSpec) or part.kind == "prompt file"
         if isinstance(part, SourceSpec):
             prompts = _from_spec(part, seed, tokenizer, window, add_special_tokens)
-            part = PromptSet(prompts, part.label, is_data_set=part.kind in ("data set", "generated", "hub data set"))
+            part = PromptSet(prompts, part.label, is_data_set=part.kind in _DATA_SETS)
         if may_be_padded:
             require_unpadded(part.prompts, edges)
         sets.append(part)
@@ -87,7 +93,14 @@ def require_there(source: object) -> None:
     """
     if isinstance(source, (str, PathLike)):
         source = parse(written_source(source))
-    if isinstance(source, SourceSpec) and source.path is not None and not source.path.startswith(HUB):
+    if isinstance(source, SourceSpec) and source.harness_task is not None:
+        with _naming(source):
+            require_task(source.harness_task, source.path)
+        # documents of this disk; those of the hub are fetched once
+        if source.path is not None or source.harness_task.endswith(YAML_FILES):
+            with _without_warnings():
+                _require_words(PromptSet(_from_spec(source, 0, None, None, True), source.label))
+    elif isinstance(source, SourceSpec) and source.path is not None and not source.path.startswith(HUB):
         (require_folder if source.is_folder else check_exists)(Path(source.path))
         # a pipe is read once
         if source.kind in ("prompt file", "table") and Path(source.path).is_file():
@@ -138,6 +151,15 @@ def _without_warnings() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _naming(spec: SourceSpec) -> Iterator[None]:
+    """Say of which prompts an error is."""
+    try:
+        yield
+    except PromptError as error:
+        raise PromptError(f"Prompts {elided(repr(str(spec)), 60)}: {error}") from error
+
+
 def _from_spec(
     spec: SourceSpec,
     seed: int,
@@ -146,6 +168,9 @@ def _from_spec(
     add_special_tokens: bool,
 ) -> tuple[Prompt, ...]:
     options: dict[str, Any] = dict(spec.options)
+    if spec.harness_task is not None:
+        with _naming(spec):
+            return harness_prompts(spec.harness_task, count=spec.count, path=spec.path)
     if spec.name is not None and spec.name in GENERATORS:
         return GENERATORS[spec.name].prompts(spec.count, options, seed)
     if spec.name is not None:

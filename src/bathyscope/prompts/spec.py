@@ -2,10 +2,11 @@
 
 ::
 
-    source    = data set | generated | task | corpus | prompt file
+    source    = data set | generated | task | harness | corpus | prompt file
     data set  = NAME [":" COUNT] ["?" OPTIONS] ["@" FILE]     gsm8k:10    mquake?per_level=20&hops=2-4@rows.jsonl
     generated = NAME [":" COUNT] ["?" OPTIONS]                problems:60?steps=1-6    addition:20?digits=3
     task      = "task:" NAME [":" COUNT] ["?" OPTIONS]        task:pointer_chasing:200?hops=1-8&split=interpolate
+    harness   = "lm-eval:" (TASK | FILE.yaml) [":" COUNT] ["@" FILE]    lm-eval:arc_easy:100    lm-eval:mine.yaml:20
     corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]       books.txt.gz:100?window=512    books.txt?tokens=1000000
     documents = FOLDER "/" [":" COUNT] ["?" OPTIONS]          books/:100?window=512
     prompts   = FILE.jsonl|ndjson|json[.gz] [":" COUNT] ["?" OPTIONS]    mine.jsonl    chats.ndjson:20?text=question
@@ -21,7 +22,8 @@ tokens (default: the model's context), or into pieces of ``chars`` characters; `
 characters, and ``tokens`` no more prompts than have that many tokens altogether. The texts of a folder are documents,
 which take turns, and so are those of a file where ``documents`` gives the line between them. A task takes ``split``
 (default ``interpolate``), ``written`` (``yes`` = the steps are between question and answer), ``count`` as another way
-to write COUNT, and its own options, where ``1-8`` is a pair of numbers and ``+,-`` a list. Whatever follows ``@`` is a
+to write COUNT, and its own options, where ``1-8`` is a pair of numbers and ``+,-`` a list. ``harness`` is a task of
+lm-evaluation-harness, which has no options here. Whatever follows ``@`` is a
 path, whichever characters it holds. A corpus or prompt file whose name could be read as a data set
 (``gsm8k@home.txt``) is given with its folder (``./gsm8k@home.txt``).
 """
@@ -40,19 +42,22 @@ from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.datasets import DataSet, data_set, names
 from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX, Generator
+from bathyscope.prompts.harness.documents import PREFIX as HARNESS
+from bathyscope.prompts.harness.task_code import YAML_FILES
 from bathyscope.prompts.levels import DIFFICULTY_LABELS
 
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
 PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
-Kind = Literal["data set", "generated", "corpus", "prompt file", "table", "hub data set"]
+Kind = Literal["data set", "generated", "corpus", "prompt file", "table", "hub data set", "harness task"]
 
 _FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "corpus": ("window", "chars", "limit", "tokens", "documents"),
     "prompt file": ("text", "answer", "labels"),
     "table": ("text", "answer", "labels"),
     "hub data set": ("split", "text", "answer", "labels", "config"),
+    "harness task": (),
 }
 _TEXT_OPTIONS = ("split", "documents", "text", "answer", "labels", "config")
 MOST_GENERATED = 1_000_000
@@ -66,6 +71,9 @@ _NAMED = re.compile(
     r"(?P<name>(?:task:)?[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?"
 )
 _REST = r"(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?"
+_HARNESS = re.compile(
+    rf"(?P<name>{HARNESS}(?:.+?\.ya?ml|[^:?@]*))(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?"
+)
 _HUB = re.compile(rf"(?P<path>{HUB}[^:?]+){_REST}")
 _PATH = re.compile(rf"(?P<path>.+?\.(?i:(?:txt|jsonl?|ndjson|csv|tsv)(?:\.gz)?|parquet)|.+?/){_REST}")
 
@@ -75,7 +83,8 @@ class SourceSpec:
     """A parsed source; ``str(spec)`` is the text it came from, in canonical form.
 
     Args:
-        name: a data set's or generator's name, or None for a corpus or a file of prompts.
+        name: a data set's or generator's name, a task of the harness with its prefix, or None for a corpus or a file
+            of prompts.
         count: how many prompts; None = all.
         path: the local file, where there is one.
         options: key and value pairs in the order given; numbers are already numbers, ranges are texts (``1-6``).
@@ -89,6 +98,8 @@ class SourceSpec:
     @property
     def kind(self) -> Kind:
         """Which of the kinds of source this is."""
+        if self.harness_task is not None:
+            return "harness task"
         if self.name is not None:
             return "generated" if self.name in GENERATORS else "data set"
         if str(self.path).startswith(HUB):
@@ -97,6 +108,11 @@ class SourceSpec:
         if self.is_folder or name.endswith(CORPUS_SUFFIXES):
             return "corpus"
         return "table" if name.endswith(TABLE_SUFFIXES) else "prompt file"
+
+    @property
+    def harness_task(self) -> str | None:
+        """The task of lm-evaluation-harness, by its name or its YAML file; None for other sources."""
+        return self.name.removeprefix(HARNESS) if self.name is not None and self.name.startswith(HARNESS) else None
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -124,6 +140,8 @@ class SourceSpec:
         """The ``dataset`` coordinate of results: the text without folders or the local copy's path."""
         if self.kind == "hub data set" and not str(self.path).startswith((f"{HUB}/", f"{HUB}.", f"{HUB}~")):
             return str(self)
+        if self.harness_task is not None:
+            return f"{HARNESS}{Path(self.harness_task).name}{self._suffix}"
         return (self.name or Path(str(self.path)).name + "/" * self.is_folder) + self._suffix
 
     @property
@@ -158,7 +176,9 @@ def parse(text: str) -> SourceSpec:
     text = re.sub(r"@~(?=/)", lambda _: f"@{os.path.expanduser('~')}", text, count=1)
     # A registered name goes before a file of that name; behind "@" everything is a path.
     named, match = _NAMED.fullmatch(text), _HUB.fullmatch(text)
-    is_registered = match is None and named is not None and _taker(named["name"]) is not None
+    if text.startswith(HARNESS):
+        named = _HARNESS.fullmatch(text)
+    is_registered = match is None and named is not None and _takes_options(named["name"])
     if is_registered:
         match = named
     elif match is None and (named is None or named["path"] is None):
@@ -179,6 +199,11 @@ def _taker(name: str) -> DataSet | Generator | None:
     return GENERATORS.get(name) or data_set(name)
 
 
+def _takes_options(name: str) -> bool:
+    """Whether a source is asked for by this name."""
+    return name.startswith(HARNESS) or _taker(name) is not None
+
+
 def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
     if contents := contents_of(name):
         return (
@@ -191,8 +216,8 @@ def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
         near = similar_file(name) or did_you_mean(name, source_names)
     return (
         f"Prompts {elided(repr(text), 60)}: {elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
-        f"Allowed: {', '.join(source_names)}, or a file ending in {_listed(CORPUS_SUFFIXES)} (plain text), "
-        f"{_listed(PROMPT_FILE_SUFFIXES)} (one prompt a line) or {_listed(TABLE_SUFFIXES)} (a table, with "
+        f"Allowed: {', '.join(source_names)}, {HARNESS}TASK, or a file ending in {_listed(CORPUS_SUFFIXES)} (plain "
+        f"text), {_listed(PROMPT_FILE_SUFFIXES)} (one prompt a line) or {_listed(TABLE_SUFFIXES)} (a table, with "
         "?text=COLUMN); gzipped too. To measure on this very text, give a list "
         f"of strings: [{elided(repr(text), 60)}], or a file that holds it."
     )
@@ -274,7 +299,19 @@ def missing_columns(spec: SourceSpec, lacking: Sequence[str]) -> str:
     )
 
 
+def _check_harness(task: str, path: str | None) -> None:
+    """Refuse a source of the harness that names no task, or its documents twice."""
+    if not task:
+        raise PromptError(f"the task is missing; write {HARNESS}TASK:N, such as {HARNESS}arc_easy:100.")
+    if path is not None and task.endswith(YAML_FILES):
+        raise PromptError(
+            f"{Path(task).name} says itself where its documents are (dataset_kwargs: data_files); leave out '@…'."
+        )
+
+
 def _check_combination(spec: SourceSpec) -> None:
+    if spec.harness_task is not None:
+        _check_harness(spec.harness_task, spec.path)
     if spec.path == "":
         raise PromptError(f"no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet).")
     if spec.kind == "generated" and spec.path is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bathyscope.core.common_options import ChatForm
 from bathyscope.core.text import counted
@@ -21,6 +21,13 @@ from bathyscope.prompts.label_checks import checked_labels, require_exact
 from bathyscope.prompts.notices import Notices
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt, require_words
 from bathyscope.prompts.tokenizer import unknown_token
+
+_FEW_LETTERS: Final = 1 << 20
+"""That a text may have whatever the context of the model."""
+_LETTERS_OF_TOKEN: Final = 16
+"""Letters that a text may have for each token of the context; texts have three to six."""
+_MOST_LETTERS: Final = 1 << 24
+"""Letters of one prompt where it may be longer than the context."""
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,6 +71,7 @@ def tokenize(
         for prompt in part.prompts:
             name = names[len(tokenized)]
             try:
+                _require_short(prompt, None if longer else max_tokens)
                 tokenized_prompt = _tokenize_one(name, prompt, encoder, part, notices)
                 _check(tokenized_prompt, None if longer else max_tokens, vocab_size, tokenizer)
             except PromptError as error:
@@ -75,6 +83,22 @@ def tokenize(
     if encoder is not None:
         notices.warn_of(prompts.dataset, len(prompts), encoder.tokenizer, encoder.template.asks_clock)
     return tokenized
+
+
+def _require_short(prompt: Prompt, max_tokens: int | None) -> None:
+    """Refuse a text that no model takes as one prompt, before it becomes tokens, which takes seconds a million letters.
+
+    Args:
+        max_tokens: the model's context; None = texts may be longer.
+    """
+    most = _MOST_LETTERS if max_tokens is None else max(_FEW_LETTERS, _LETTERS_OF_TOKEN * max_tokens)
+    texts = [turn.text for turn in prompt.turns] if prompt.messages else [prompt.text or "", prompt.answer or ""]
+    letters = sum(map(len, texts))
+    if letters > most:
+        raise PromptError(
+            f"it has {letters:,} letters, and at most {most:,} are taken as one prompt; shorten it, leave it out, or "
+            "give the text as a .txt file, which is cut into windows."
+        )
 
 
 def needs_words(prompts: PromptSet) -> bool:

@@ -13,11 +13,11 @@ from filelock import FileLock, Timeout
 
 from bathyscope.core.atomic import PARTIAL, create, probe, remove_partial, write_atomically
 from bathyscope.core.contents import COURSE, MODEL, contents_of
-from bathyscope.core.foreign import MOST, read_regular, require_inside
+from bathyscope.core.foreign import MOST, kind_of_entry, read_regular
 from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided, legible
-from bathyscope.errors import OptionError, StoreError, describe_value
+from bathyscope.errors import OptionError, StoreError, describe_value, warn
 
 LOCK = ".lock"
 OWNER = ".owner"
@@ -124,11 +124,33 @@ class Folder:
             OSError: the file cannot be written; nothing of it is left then.
         """
         # The hash is of the bytes in memory, so that a disk that stores others is noticed when they are read.
-        path = self.path / plain_name(name)
-        require_inside(path.parent, self.path)
+        path = self.place(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content, self.path)
         return hashlib.sha256(content).hexdigest()
+
+    def place(self, name: str) -> Path:
+        """Return where a file of the folder lies, or is to lie; to be asked before what goes there is computed.
+
+        Raises:
+            StoreError: something that is no file has its name, or a link or no folder is on the way to it.
+        """
+        path = self.path / plain_name(name)
+        for folder in [self.path / part for part in Path(name).parents][:-1]:
+            require_own_folder(folder, f"the folders of {self.kind.with_article} are its own")
+            if folder.exists() and not folder.is_dir():
+                raise self._occupied(folder, "a folder")
+        # a link of this name is replaced, and nothing is read through it
+        if not path.is_symlink() and path.exists() and not path.is_file():
+            raise self._occupied(path, "a file")
+        return path
+
+    def _occupied(self, path: Path, wanted_kind: str) -> StoreError:
+        kind = kind_of_entry(path.stat().st_mode) or "a file"
+        return StoreError(
+            f"{str(path)!r} is {kind}, and {self.kind.with_article} has {wanted_kind} of that name. Move it elsewhere, "
+            "or give another folder (out=..., --out ...)."
+        )
 
     def manifest(self) -> dict[str, Any] | None:
         """The manifest that is there, or None in a folder that begins."""
@@ -169,6 +191,39 @@ def require_own_folder(path: Path, what: str, inside: Path | None = None) -> Non
             raise StoreError(
                 f"{str(folder)!r} is a link, and {what}. Remove it, or copy what it leads to into its place."
             )
+
+
+def inner_folders(room: Path, what: str, pattern: str = "*") -> list[Path]:
+    """List the folders inside of a folder of results, by name; nothing where there is no such folder.
+
+    Hidden entries are left out, and so are files, with a warning.
+
+    Args:
+        room: that holds them.
+        what: such folders are, as for ``require_own_folder``.
+        pattern: of their names.
+
+    Raises:
+        StoreError: a link, a FIFO or the like in place of one, or no folder in place of what holds them.
+    """
+    if not room.is_dir():
+        if room.exists():
+            raise _no_folder(room, what)
+        return []
+    folders = []
+    for path in sorted(room.glob(pattern)):
+        require_own_folder(path, what)
+        if path.is_dir():
+            folders += [] if path.name.startswith(".") else [path]
+        elif not path.is_file():
+            raise _no_folder(path, what)
+        elif not path.name.startswith("."):
+            warn(f"{str(path)!r} is a file, and {what}; it is left out.")
+    return folders
+
+
+def _no_folder(path: Path, what: str) -> StoreError:
+    return StoreError(f"{str(path)!r} is {kind_of_entry(path.stat().st_mode) or 'a file'}, and {what}. Remove it.")
 
 
 def folder_path(path: object, name: str = "path") -> Path:

@@ -15,7 +15,7 @@ from bathyscope.runs.difference import difference, listed, version_difference
 from bathyscope.runs.folder import Folder, reason, require_own_folder, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, library_versions, load_manifest
 from bathyscope.runs.shards import Datasets, read_shard
-from bathyscope.runs.writer import RunWriter
+from bathyscope.runs.writer import RunWriter, require_places
 
 GROWING: Final = "growing"
 """The folder of a run in which the larger one lies until it is finished."""
@@ -108,6 +108,7 @@ class Growth:
         with Folder(self.path, RUN) as folder:
             require_own_folder(self.path / GROWING, "a run grows in a folder of its own")
             self._require_one_growth()
+            require_places(folder, self.requested)
             with RunWriter.open(self.path / GROWING, asdict(self.requested), record) as writer:
                 yield writer
                 done = writer.is_finished

@@ -49,7 +49,12 @@ class Pieces(Folder):
         return {"files": files}
 
     def find(self, name: str) -> bytes | None:
-        """A finished file, or None."""
+        """A finished file, or None.
+
+        Raises:
+            StoreError: it is altered, or nothing can be written in its place; asked for before it is computed.
+        """
+        self.place(name)
         sha256 = self._files.get(name)
         if sha256 is None or not (self.path / name).exists():
             return None

@@ -73,7 +73,9 @@ class Run(RunContents):
         (True, ['residual', 'lens'], ['run', 'verdict'])
         >>> run.stopped  # no survey with until
         ''
-        >>> run.stored is None  # a model was run
+        >>> run.stored is None, run.confirmed  # a model was run
+        (True, True)
+        >>> run.source == run.identity.dataset  # all prompts of the source
         True
         >>> run.save("runs/copy").path.name
         'copy'

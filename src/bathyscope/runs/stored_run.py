@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TypeVar
 
 from bathyscope.errors import StoreError, warn
 from bathyscope.runs.contents import RunContents, tree_of
-from bathyscope.runs.folder import Folder, reason, require_own_folder, verified
+from bathyscope.runs.folder import Folder, inner_folders, reason, require_own_folder, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
 from bathyscope.runs.paired import contradiction, is_of_its_shape, read_other_prompts, unlike_options
@@ -94,9 +95,11 @@ def read_controls(
     """
     controls: dict[str, _R] = {}
     for path in control_folders(folder):
-        if path.name in besides or not (path / RUN.manifest).exists():
+        if path.name in besides:
             continue
-        if partial or load_manifest(path).record.finished is not None:
+        if not os.path.lexists(path / RUN.manifest):
+            warn(f"The control {path.name} of the run in {str(folder)!r} has no {RUN.manifest}, and is left out.")
+        elif partial or load_manifest(path).record.finished is not None:
             # a control has none of its own
             controls[path.name] = read_alone(kind, path, partial)
         else:
@@ -105,18 +108,14 @@ def read_controls(
 
 
 def control_folders(folder: Path) -> list[Path]:
-    """List what lies among the controls of a run, by name; nothing where it has none.
+    """List the folders among the controls of a run, by name; nothing where it has none.
 
     Raises:
-        StoreError: a link in place of a control, or of the folder that holds them.
+        StoreError: a link, a FIFO or the like in place of a control, or of the folder that holds them.
     """
-    room = folder / CONTROLS
     # a link is refused before anything behind it is looked at
-    require_own_folder(room, _OWN)
-    paths = sorted(room.glob("*"))
-    for path in paths:
-        require_own_folder(path, _OWN)
-    return paths
+    require_own_folder(folder / CONTROLS, _OWN)
+    return inner_folders(folder / CONTROLS, _OWN)
 
 
 def write_run(run: RunContents, folder: Path) -> None:
@@ -164,6 +163,6 @@ def _write_files(run: RunContents, folder: Folder, manifest: Manifest) -> Manife
 def without_places(folder: Path, target: Path) -> Path:
     """Copy a run and its controls without the places of their files; gives the copy."""
     write_without_places(folder, load_manifest(folder), target)
-    for control in (path for path in control_folders(folder) if path.is_dir()):
+    for control in control_folders(folder):
         write_without_places(control, load_manifest(control), target / CONTROLS / control.name)
     return target

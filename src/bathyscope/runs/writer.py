@@ -18,6 +18,7 @@ from bathyscope.runs.difference import listed, require_same, version_difference
 from bathyscope.runs.folder import Folder, folder_path, plain_name, reason, verified
 from bathyscope.runs.manifest import RANKS, RUN, FileEntry, Identity, Manifest, Record, load_manifest, now, part_file
 from bathyscope.runs.merge import merge, require_by_prompt
+from bathyscope.runs.prompts import PROMPTS_FILE
 from bathyscope.runs.run import Run
 from bathyscope.runs.shards import encode, read_shard
 
@@ -55,6 +56,7 @@ class RunWriter:
             return cls(None, requested)
         folder = Folder(folder_path(path, "out"), RUN)
         try:
+            require_places(folder, requested.identity)
             if not (folder.path / RUN.manifest).exists():
                 writer = cls(folder, requested)
                 with writer._writing("the manifest"):
@@ -223,6 +225,16 @@ class RunWriter:
                 f"{done} of {planned} shards are kept and whole; nothing of the failed write is left. "
                 "Free some space (or make the folder writable) and run the same command again: it resumes."
             ) from error
+
+
+def require_places(folder: Folder, identity: Identity) -> None:
+    """Refuse a folder in which something else has the name of a file of a run that is to be computed.
+
+    Raises:
+        StoreError: with what has it.
+    """
+    for name in (PROMPTS_FILE, part_file(None), *map(part_file, range(len(identity.plan)))):
+        folder.place(name)
 
 
 def _resumed(stored: Manifest, requested: Manifest, path: Path) -> Manifest:

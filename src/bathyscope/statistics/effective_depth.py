@@ -104,6 +104,13 @@ ESTIMATORS = (
 )
 
 
+def measure_of(estimator: str) -> str:
+    """Return the measure that an estimator is read off, the only one that it needs."""
+    if estimator.endswith("cosine"):
+        return "residual"
+    return "skip" if estimator == "centre_of_mass" else "lens"
+
+
 def blocks_done(estimator: str) -> float:
     """How many blocks are done at index 0 of an estimator, so that all are on one scale, 0 … L.
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from bathyscope.core.calls import takes
 from bathyscope.core.paths import require_writable
+from bathyscope.core.schedule_text import names_runs
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, alone
 from bathyscope.model.place import here
 from bathyscope.runs.folder import folder_path
-from bathyscope.schedule import Schedule, Scheduling, names_runs
+from bathyscope.schedule import Schedule, Scheduling
 from bathyscope.surgery.checkpoint.folder import schedule_for, write_export
 from bathyscope.surgery.checkpoint.integrity import require_apart
 from bathyscope.surgery.checkpoint.proof import require_no_loops

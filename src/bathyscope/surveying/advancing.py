@@ -6,16 +6,22 @@ by what it costs, so that the share that is done is a share of the time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from bathyscope.core.progress import ProgressBar
     from bathyscope.surveying.cutting import Pace
     from bathyscope.surveying.work import PromptWork
     from bathyscope.wavefront.reader import Reader
+
+_Kind = Literal["blocks", "readouts", "after"]
+_KINDS: Final[tuple[_Kind, ...]] = ("blocks", "readouts", "after")
+_TELLING: Final = 0.02
+"""Of a kind of work, what has to be done before its own pace says how long the rest of it takes."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,48 @@ class ReadoutCounts:
         return self.read / self.planned if self.read and self.planned else 1.0
 
 
+class TimeLeft:
+    """How long the rest takes, by the pace that each kind of work has had so far.
+
+    Machines differ in what blocks take to what readouts take, by more than the cost model knows.
+
+    Args:
+        total: of all that is to be computed.
+    """
+
+    def __init__(self, total: Weights) -> None:
+        self._total = total
+        self._done: dict[_Kind, float] = dict.fromkeys(_KINDS, 0.0)
+        self._taken: dict[_Kind, float] = dict.fromkeys(_KINDS, 0.0)
+        self._last = time.monotonic()
+
+    def note(self, kind: _Kind, seconds: float) -> None:
+        """So many of the cost model's seconds of a kind were done since the last note."""
+        now = time.monotonic()
+        self._done[kind] += seconds
+        self._taken[kind] += now - self._last
+        self._last = now
+
+    def settle(self, kind: _Kind, seconds: float) -> None:
+        """So many more of them are not needed."""
+        self._done[kind] += seconds
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds to go; None before anything is done."""
+        done = sum(self._done.values())
+        if done <= 0:
+            return None
+        mean_pace = sum(self._taken.values()) / done
+        left = 0.0
+        for kind in _KINDS:
+            total = float(getattr(self._total, kind))
+            is_telling = self._done[kind] > _TELLING * total
+            pace = self._taken[kind] / self._done[kind] if is_telling else mean_pace
+            left += max(0.0, total - self._done[kind]) * pace
+        return left
+
+
 class ConvoyProgress:
     """Moves a bar while batches are computed that share the visits of the blocks.
 
@@ -75,23 +123,33 @@ class ConvoyProgress:
         done: of the bar, before they begin.
         weights: of all of them together.
         counts: of readouts in the batches before, which these are added to.
+        left: what estimates the time left; None = the bar does.
     """
 
-    def __init__(self, bar: ProgressBar, done: float, weights: Weights, counts: ReadoutCounts | None = None) -> None:
+    def __init__(
+        self,
+        bar: ProgressBar,
+        done: float,
+        weights: Weights,
+        counts: ReadoutCounts | None = None,
+        left: TimeLeft | None = None,
+    ) -> None:
         self._bar, self._done, self._weights = bar, done, weights
         self._counts = ReadoutCounts() if counts is None else counts
+        self._left = left
+        self._noted: dict[_Kind, float] = dict.fromkeys(_KINDS, 0.0)
         self._vectors = weights.vectors * self._counts.per_planned
         self._visited = self._read = self._after = 0.0
 
     def visit(self, blocks: int, of: int) -> None:
         """So many blocks were visited."""
         self._visited = blocks / of
-        self._tell()
+        self._tell("blocks")
 
     def compute_after(self, seconds: float) -> None:
         """So many of the seconds afterwards have passed."""
         self._after = seconds
-        self._tell()
+        self._tell("after")
 
     @contextmanager
     def watch(self, reader: Reader) -> Iterator[None]:
@@ -106,11 +164,27 @@ class ConvoyProgress:
 
     def _count(self, vectors: int) -> None:
         self._read += vectors
-        self._tell()
+        self._tell("readouts")
 
-    def _tell(self) -> None:
+    def finish(self) -> None:
+        """All of it is done, with more or less work than was planned."""
+        if self._left is not None:
+            for kind in _KINDS:
+                self._left.settle(kind, float(getattr(self._weights, kind)) - self._noted[kind])
+
+    def _tell(self, kind: _Kind) -> None:
         weights = self._weights
         # counts of readouts are estimates, which must not run into what comes later
         read = min(1.0, self._read / self._vectors) if self._vectors else 0.0
         after = min(self._after, weights.after)
-        self._bar.advance_to(self._done + weights.blocks * self._visited + weights.readouts * read + after)
+        by_kind: dict[_Kind, float] = {
+            "blocks": weights.blocks * self._visited,
+            "readouts": weights.readouts * read,
+            "after": after,
+        }
+        if self._left is not None:
+            self._left.note(kind, by_kind[kind] - self._noted[kind])
+            self._noted[kind] = by_kind[kind]
+        self._bar.advance_to(
+            self._done + sum(by_kind.values()), seconds_left=None if self._left is None else self._left.seconds
+        )

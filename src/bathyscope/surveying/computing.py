@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Final
 
+import torch
 import xarray as xr
 
 from bathyscope.core.progress import ProgressBar
@@ -14,14 +15,17 @@ from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.measures.base import Measure, MeasureProbe
 from bathyscope.measures.guard import require_dataset, told_by_name, watched
 from bathyscope.model.memory import free_bytes, out_of_memory
+from bathyscope.model.ranks import size
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.runs.canonical import canonical
 from bathyscope.runs.merge import merge, require_by_prompt
 from bathyscope.runs.shards import Datasets
-from bathyscope.surveying.advancing import ConvoyProgress, ReadoutCounts, Weights
+from bathyscope.surveying.advancing import ConvoyProgress, ReadoutCounts, TimeLeft, Weights
 from bathyscope.surveying.assembly import NOISE, joined_noise, noise_by_prompt, with_labels
+from bathyscope.surveying.cutting import Pace
 from bathyscope.surveying.growing import EarlierResults, StoredShard
 from bathyscope.surveying.plan import SurveyPlan
+from bathyscope.surveying.rates import measure_rates, nominal_rates
 from bathyscope.surveying.sharding import call_size
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
@@ -29,6 +33,9 @@ from bathyscope.wavefront.replace import default_room
 
 Write = Callable[[int, Datasets], None]
 """Takes the results of a shard, by its index in the plan."""
+
+_WORTH_MEASURING: Final = 30.0
+"""Nominal seconds of a survey whose progress is shown by measured rates, which take two or three."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,8 @@ class Computation:
         self._stored = stored
         self._begun: set[str] = set()
         self._readouts = ReadoutCounts()
+        self._pace = plan.pace
+        self._left = TimeLeft(Weights(0.0, 0.0, 0.0, 0.0))
 
     def begin(self, measures: Iterable[Measure[Any]]) -> Wavefront:
         """Return what runs the blocks, when these measures have looked at their references; each looks once."""
@@ -101,8 +110,13 @@ class Computation:
         # a reference costs forward passes, and a run that grows may have all results of its measure
         needed = {measure.name for _, unit in units for measure in unit.measures}
         self.begin([measure for measure in plan.measures if measure.name in needed])
-        total = sum(plan.work)
-        done = total - sum(plan.weight_of(unit.picked, unit.measures) for _, unit in units)
+        self._pace = _pace_of_machine(plan) if progress and units else plan.pace
+        to_do = [self._weights(unit) for _, unit in units]
+        total = sum(
+            plan.weights_of(range(first, last), plan.measures, self._pace).seconds for first, last in plan.shards
+        )
+        done = total - sum(weights.seconds for weights in to_do)
+        self._left = TimeLeft(_sum_weights(to_do))
         with ProgressBar(f"surveying {without_folders(plan.model.name)}", total, done, quiet=not progress) as bar:
             for shard in shards:
                 shard.pieces += [(unit.picked, unit.stored) for unit in shard.units if not unit.measures]
@@ -112,9 +126,9 @@ class Computation:
                     results = self._results_of([unit for _, unit in convoy], bar, done)
                     for (shard, unit), result in zip(convoy, results, strict=True):
                         shard.pieces.append((unit.picked, self._in_order(unit.stored, result)))
-                        done += plan.weight_of(unit.picked, unit.measures)
+                        done += self._weights(unit).seconds
                         self._write(write, shard)
-                bar.advance_to(done)
+                bar.advance_to(done, self._left.seconds)
 
     @cached_property
     def _wave(self) -> Wavefront:
@@ -219,7 +233,8 @@ class Computation:
             for probe in probes.values():
                 probe.meet_probes(probes)
             convoy.append((unit, batch, probes))
-        progress = ConvoyProgress(bar, done, _sum_weights(plan, units), self._readouts)
+        weights = _sum_weights([self._weights(unit) for unit in units])
+        progress = ConvoyProgress(bar, done, weights, self._readouts, self._left)
         seconds_after = 0.0
         with progress.watch(self._wave.reader):
             self._wave.run_convoy([(batch, list(probes.values())) for _, batch, probes in convoy], progress.visit)
@@ -227,10 +242,15 @@ class Computation:
             while convoy:
                 unit, batch, probes = convoy.pop(0)
                 for measure in unit.measures:
-                    after = plan.weights_of(unit.picked, [measure]).after
+                    after = plan.weights_of(unit.picked, [measure], self._pace).after
                     probes[measure.name].after(self._wave, partial(_advance, progress, seconds_after, after))
                     seconds_after += after
                 yield self._results(unit, probes)
+        progress.finish()
+
+    def _weights(self, unit: _Unit) -> Weights:
+        """Return what a batch costs by kind of work, by the rates of this machine where they were measured."""
+        return self.plan.weights_of(unit.picked, unit.measures, self._pace)
 
     def _probe(self, measure: Measure[Any], batch: Batch, picked: Sequence[int]) -> MeasureProbe:
         with told_by_name(measure, "probe()"):
@@ -254,7 +274,21 @@ def _advance(progress: ConvoyProgress, before: float, seconds: float, share: flo
     progress.compute_after(before + seconds * share)
 
 
-def _sum_weights(plan: SurveyPlan, units: Sequence[_Unit]) -> Weights:
+def _pace_of_machine(plan: SurveyPlan) -> Pace:
+    """Return the rates by which the time left is estimated: measured ones, where a survey is long enough to wait for.
+
+    Readouts come when all blocks are done, and until then only a measurement says how long they take.
+    """
+    nominal = nominal_rates(plan.model.device)
+    is_plain = plan.model.blocks is None and plan.model.states is None and size() == 1
+    if plan.pace != Pace.of(nominal) or sum(plan.work) < _WORTH_MEASURING or not is_plain:
+        return plan.pace
+    tokens = sum(len(prompt) for prompt in plan.prompts) // len(plan.prompts)
+    # the numbers that it tries must not move anybody's random state
+    with torch.random.fork_rng(devices=[]):
+        return Pace.of(measure_rates(plan.model, max(1, tokens), plan.model.device))
+
+
+def _sum_weights(parts: Sequence[Weights]) -> Weights:
     """Return what some batches cost together, by kind of work."""
-    parts = [plan.weights_of(unit.picked, unit.measures) for unit in units]
     return Weights(*(sum(getattr(part, field.name) for part in parts) for field in fields(Weights)))

@@ -20,6 +20,7 @@ from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.anatomy.streams import FoldedStreams, find_streams, first_state
+from bathyscope.model.configuration import gguf_config
 from bathyscope.model.gguf import is_gguf, open_gguf
 from bathyscope.model.outlines import build_outline
 from bathyscope.model.packed.registry import packing_of
@@ -28,7 +29,8 @@ from bathyscope.model.placement import blocks_of
 
 def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, trust_remote_code: bool = False) -> Model:
     """Return a model without weights that a survey can be planned with; its checks are taken to hold."""
-    config = load_config(name, revision, trust_remote_code)
+    gguf = open_gguf(name) if is_gguf(name) else None
+    config = load_config(name, revision, trust_remote_code) if gguf is None else gguf_config(name, gguf)
     text = config.get_text_config()
     declared = getattr(text, "dtype", None) or getattr(config, "dtype", None)
     # weights in few bits are unpacked to float32, whatever they had been before
@@ -43,7 +45,6 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
     anatomy = _anatomy(name, hf, family)
     limit = tolerance(weight_dtype)
     checks = Checks(0.0, 0.0, (0.0,) * anatomy.n_blocks, {1: 0.0}, limit)
-    gguf = open_gguf(name) if is_gguf(name) else None
     return Model(name, revision, anatomy, checks, weight_hash="", trust_remote_code=trust_remote_code, gguf=gguf)
 
 

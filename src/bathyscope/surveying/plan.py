@@ -172,12 +172,13 @@ class SurveyPlan:
         """Return the work of prompts with some of the measures, in seconds of the cost model."""
         return self.weights_of(numbers, measures).seconds
 
-    def weights_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> Weights:
-        """Return the same by kind of work."""
-        return Weights.of(self.work_of(numbers, measures), self._pace, self.model.anatomy.vocabulary)
+    def weights_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]], pace: Pace | None = None) -> Weights:
+        """Return the same by kind of work, by the plan's pace or another."""
+        return Weights.of(self.work_of(numbers, measures), pace or self.pace, self.model.anatomy.vocabulary)
 
     @property
-    def _pace(self) -> Pace:
+    def pace(self) -> Pace:
+        """The rates by which shards were sized, or nominal ones."""
         return self.cut.pace or Pace.of(nominal_rates(self.model.device))
 
     def work_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> list[PromptWork]:
@@ -251,7 +252,7 @@ class SurveyPlan:
             room: bytes for states at a time.
         """
         anatomy = self.model.anatomy
-        pace = self._pace
+        pace = self.pace
         batches = list(zip(picked, measures, strict=True))
         sizes = [self.state_bytes(numbers, of_batch) for numbers, of_batch in batches]
         seconds = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import zipfile
 from collections import OrderedDict
@@ -11,11 +12,13 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from bathyscope.errors import StoreError
 from bathyscope.measures.jacobian.files import open_lens
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin
+from bathyscope.measures.jacobian.writing import FORMAT
 
 
 def lens() -> FittedLens:
@@ -183,3 +186,28 @@ def test_every_kind_of_dense_tensor_is_read(tmp_path: Path) -> None:
         }
         torch.save({**published(J=OrderedDict(matrices)), **extra}, tmp_path / "lens.pt")
         assert torch.equal(open_lens(tmp_path / "lens.pt").matrix(3), torch.eye(4))
+
+
+def test_a_layer_before_the_first_is_refused(tmp_path: Path) -> None:
+    torch.save(published(J={-1: torch.eye(4)}), tmp_path / "lens.pt")
+    with pytest.raises(StoreError, match="it has a matrix of boundary 0, and a published one"):
+        open_lens(tmp_path / "lens.pt")
+
+
+def test_trained_parameters_are_matrices_like_others(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    torch.save(published(J={0: torch.nn.Parameter(torch.eye(4))}), tmp_path / "lens.pt")
+    assert open_lens(tmp_path / "lens.pt").to_dataframe().identity_share.tolist() == [1.0]
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+@pytest.mark.parametrize("value", ["text", {"a": 1}])
+def test_prompts_that_a_lens_is_fitted_to_are_a_list(value: object, tmp_path: Path) -> None:
+    path = lens().save(tmp_path / "lens.safetensors")
+    with safe_open(path, "pt") as file:
+        about = json.loads(file.metadata()[FORMAT])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    about["origin"]["fitted"] = value
+    path.unlink()
+    save_file(tensors, path, {FORMAT: json.dumps(about)})
+    with pytest.raises(StoreError, match="what it was fitted to is no list"):
+        open_lens(path)

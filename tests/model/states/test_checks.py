@@ -262,3 +262,19 @@ def test_a_head_whose_rows_are_in_another_order_reads_worse_than_guesses(
     hf.save_pretrained(tmp_path / "model")
     with pytest.warns(UserWarning, match=r"worse than equal guesses: \d+\.\d\d nats a token against 6\.24"):
         opened(tmp_path)
+
+
+def test_a_head_that_is_turned_round_reads_worse_than_guesses(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """The likeliest token has at least the share of an equal guess, and at most that where all logits are negated."""
+    hf = copy.deepcopy(zoo.build("llama"))
+    ids = [3]
+    while len(ids) < 12:
+        ids.append(int(naive.logits(hf, ids)[-1].argmax()))
+    stored.write_states(tmp_path / "dump", hf, [ids], record=False)
+    hf.save_pretrained(tmp_path / "model")
+    opened(tmp_path)
+    assert not [str(warning.message) for warning in recwarn if "worse than equal guesses" in str(warning.message)]
+    hf.lm_head.weight.data.neg_()
+    hf.save_pretrained(tmp_path / "model")
+    with pytest.warns(UserWarning, match="worse than equal guesses"):
+        opened(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -25,6 +26,7 @@ from bathyscope.analysis.depths.sentences import (
 )
 from bathyscope.pages.comparison.next_step import comparison_facts
 from bathyscope.pages.comparison.picture import comparison_html, draw_comparison, run_curves, state_blocks
+from bathyscope.runs.run import Run
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -168,6 +170,12 @@ def test_any_two_shares_differ_by_the_difference_as_it_is_written() -> None:
         assert abs(second - first - round(100 * row.difference, 1)) <= (0.06 if decimals(row) == 2 else 1e-9)
 
 
+def ended_at(run: Run, notes: dict[str, Any]) -> Run:
+    """The run as of a file that it did not read to its end."""
+    manifest = {**run.manifest, "identity": {**run.manifest["identity"], "dataset": "mine.jsonl"}}
+    return replace(run, manifest={**manifest, "record": {**manifest["record"], **notes}})
+
+
 def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:
     """More prompts where nothing is proved, controls where a difference of two models is, else other text."""
     unproved = with_head(found, **changed_by(0.1, reach=0.2, standard_error=0.1))
@@ -184,6 +192,9 @@ def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:
     assert [step.text for step in comparison_facts(single, 0)[1:]] == [
         "To test a difference, survey both on ten prompts or more:"
     ]
+    until = {"notes": {"until": {"prompts": 1, "offered": 24}}}
+    ended = replace(single, sides=tuple(replace(side, run=ended_at(side.run, until)) for side in single.sides))
+    assert "--prompts mine.jsonl:10 " in str([step.command for step in comparison_facts(ended, 0)[1:]])
     first, second = found.sides
     altered = {**second.run.manifest["identity"], "weight_hash": "of other weights"}
     other = replace(second, run=replace(second.run, manifest={**second.run.manifest, "identity": altered}))

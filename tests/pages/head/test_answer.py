@@ -189,6 +189,10 @@ def test_commands_name_the_prompts_of_a_run_that_ended_before_its_source(source:
     spread.manifest["record"].setdefault("notes", {})["until"] = {"prompts": 15, "offered": 24}
     assert f"--prompts {own}" in answer(without(spread, "drop")).command
     assert more_prompts(spread) == more
+    # what a file holds that was not read is named, and what it does not hold is not
+    assert more_prompts(spread, 20) == own.replace("15", "20")
+    beyond = {"mine.jsonl": "MORE.jsonl", "my prompts": "YOURS.jsonl"}
+    assert more_prompts(spread, 30) == beyond.get(source, own.replace("15", "30"))
     whole = {"prompts": 24, "offered": 24}
     run.manifest["record"]["notes"]["until"] = whole
     assert "15" not in answer(run).command

@@ -23,10 +23,10 @@ from torch import nn
 
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.model import Model
+from bathyscope.prompts.harness.loading import load_benchmarks
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.benchmarks import Evaluation, evaluate, open_evaluation
 from bathyscope.surgery.benchmarks.answers import Writer, WrittenAnswer
-from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.harness import LoadedLM
 from bathyscope.surgery.scheduled.running import scheduled

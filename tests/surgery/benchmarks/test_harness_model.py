@@ -15,8 +15,8 @@ import torch
 from bathyscope.errors import OptionError
 from bathyscope.extend import ScheduledLM, bundled_model
 from bathyscope.model import Model
+from bathyscope.prompts.harness.loading import load_benchmarks
 from bathyscope.surgery.benchmarks import evaluate
-from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
 from bathyscope.surgery.benchmarks.harness_model import NAME
 
 ARGUMENTS = f"pretrained={bundled_model()},dtype=float32"

@@ -54,3 +54,27 @@ def test_rows_hold_both_models_and_their_paired_difference() -> None:
     assert rows[1][-1] == "–"
     assert rows[0][:3] == ["recall", "acc", "6"]
     assert rows[0][-1] == f"-0.333 ({low} to {high})"
+
+
+def test_shares_of_cut_answers_stand_with_the_task_that_was_written() -> None:
+    """One task of two is written: its share of either model, and nothing for the other."""
+    scores = []
+    for schedule, numbers, cut in (("standard", FULL, [1, 0, 0, 0, 0, 0]), ("drop:2", PRUNED, [1, 1, 1, 0, 0, 0])):
+        chosen, written = score(schedule, *numbers), score(schedule, *numbers) | {"task": "sums"}
+        for document, is_cut in zip(written["documents"], cut):
+            document["cut_off"] = bool(is_cut)
+        scores += [chosen, written]
+    data = against_full(
+        assemble(variants(["drop:2"], 5), scores, {"model": "m"}), "drop:2", resamples=50, level=0.9, seed=1
+    )
+    table = task_table(data, "drop:2")
+    assert list(table.headings)[-2:] == ["cut off, full", "cut off, pruned"]
+    ends = {row[0]: row[-2:] for row in table.cells()}
+    assert ends == {"recall": ["–", "–"], "sums": ["16.7%", "50.0%"]}
+    assert table.caption == ["cut off: share of answers that the limit of tokens ended."]
+    assert data["full_cut_off"].sel(row=data["task"] == "sums").values.tolist() == [1 / 6] * 3
+    # a plan of given answers alone, or of an earlier version, has no such columns
+    given = assemble(variants(["drop:2"], 5), [one for one in scores if one["task"] == "recall"], {"model": "m"})
+    plain = against_full(given, "drop:2", resamples=50, level=0.9, seed=1)
+    assert "full_cut_off" not in plain
+    assert list(task_table(plain, "drop:2").headings)[-1] == "difference (interval)"

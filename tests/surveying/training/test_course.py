@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -24,6 +25,7 @@ from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.surveying.training import steps as courses
 from bathyscope.surveying.training.course import _checkpoints as checkpoints_of
+from bathyscope.surveying.training.folder import finished_runs
 from bathyscope.surveying.training.steps import open_course
 
 PROMPTS = [[5, 9, 7, 30, 44, 12, 8], [3, 8, 1, 22, 40, 2], [9, 9, 2, 31, 5]]
@@ -443,3 +445,17 @@ def test_a_watch_leaves_out_steps_of_another_depth_and_says_so_once(depth: int, 
     assert watch(3)
     assert watch.text.endswith("; 2 due ones were left out, where the model had another shape than at the first.")
     assert bathyscope.open(tmp_path / "course").data.step.values.tolist() == [0, 3]
+
+
+def test_a_fifo_among_the_steps_is_refused_and_a_file_is_said(tmp_path: Path) -> None:
+    """Both were left out without a word."""
+    (tmp_path / "step-00000010").write_text("")
+    with pytest.warns(
+        UserWarning, match=r"step-00000010' is a file, and the surveys of a course are folders of its own"
+    ):
+        assert finished_runs(tmp_path) == {}
+    os.mkfifo(tmp_path / "step-00000020")
+    with pytest.raises(
+        StoreError, match="step-00000020' is a FIFO, and the surveys of a course are folders of its own"
+    ):
+        finished_runs(tmp_path)

@@ -91,7 +91,7 @@ def compare(
     _require_bound(equivalence, equivalence_unit)
     opened = _opened(runs)
     _check_pairs(pairs, len(opened))
-    sides = draw_as_one(sides_of(opened), cluster, paired=paired)
+    sides = draw_as_one(sides_of(opened, chosen), cluster, paired=paired)
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
     # A run may be in several contrasts; its own estimate is computed and listed once.

@@ -111,12 +111,15 @@ def _insisted_against(first: ComparedPrompts, second: ComparedPrompts, shared: l
 def _listed_prompts(first: ComparedPrompts, second: ComparedPrompts) -> Match | None:
     """Pairs of equal prompts of two lists, whose ids are no more than places in them, in the order of the first.
 
+    Prompts of stored states are such a list too: they are named after the requests that were served.
+
     None where ids pair them too, where the prompts are no lists, and where one list holds a prompt twice, or neither
     holds all of the other.
     """
     if first.identity.prompt_hash == second.identity.prompt_hash:
         return None
-    if not _source(first.identity.dataset) == _source(second.identity.dataset) == GIVEN:
+    is_stored = any(side.run.stored is not None for side in (first, second))
+    if not is_stored and not _source(first.identity.dataset) == _source(second.identity.dataset) == GIVEN:
         return None
     if (tokens := _tokens_of_both(first, second)) is None:
         return None

@@ -14,13 +14,20 @@ from numpy.typing import NDArray
 
 from bathyscope.core.commands import name_command
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.measures.curves import depth_inputs
+from bathyscope.measures.curves import COSINES, depth_inputs
 from bathyscope.measures.of.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.names import model_names, run_names
 from bathyscope.runs.run import Run
-from bathyscope.statistics.effective_depth import DepthEstimate, DepthInputs, effective_depth, estimators
+from bathyscope.statistics.effective_depth import (
+    ESTIMATORS,
+    DepthEstimate,
+    DepthInputs,
+    effective_depth,
+    estimators,
+    measure_of,
+)
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import Sampling
 
@@ -37,6 +44,7 @@ class ComparedPrompts:
         name: short and unique in the comparison.
         prompts: those of the run that count.
         options: thresholds of the estimators, the same for all sides.
+        measures: those that the compared estimators are read off; the others count for nothing.
     """
 
     run: Run
@@ -44,6 +52,7 @@ class ComparedPrompts:
     prompts: Sequence[TokenizedPrompt]
     curves: DepthInputs
     options: EffectiveDepthOptions
+    measures: tuple[str, ...] = DECLARATION.requires
 
     @property
     def identity(self) -> Identity:
@@ -89,29 +98,65 @@ class ComparedPrompts:
         )
 
 
-def sides_of(runs: Sequence[Run]) -> list[ComparedPrompts]:
-    """One side a run, each prompt by itself; the thresholds of the first run's effective depth serve all."""
-    _refuse_repeated(runs)
+def sides_of(runs: Sequence[Run], chosen: Collection[str] = ESTIMATORS) -> list[ComparedPrompts]:
+    """One side a run, each prompt by itself; the thresholds of the first run's effective depth serve all.
+
+    Args:
+        chosen: estimators that are compared; what the others need may be missing.
+    """
     names = run_names(runs)
     for run, name in zip(runs, names):
         require_all_blocks(run, name)
-        missing = [measure for measure in DECLARATION.requires if measure not in run.measures]
-        if missing and run.stored is not None:
-            raise OptionError(
-                f"{name} is of stored states and lacks {', '.join(missing)}; effective depths are compared by "
-                "residual, lens and skip, and skip needs the blocks. Survey the model itself where it can be run."
-            )
-        if missing:
-            raise OptionError(
-                f"{name} lacks {', '.join(missing)} (it holds: {', '.join(run.measures) or 'nothing'}); effective "
-                "depths are read off residual, lens and skip. Survey again with measures=[..., 'effective_depth']."
-            )
+    _refuse_repeated(runs)
+    measures = tuple(measure for measure in DECLARATION.requires if measure in map(measure_of, chosen))
+    for run, name in zip(runs, names):
+        _require_measured(run, name, chosen)
     # One threshold for all: depths by different criteria could not be compared.
     options = _thresholds(runs[0])
     return [
-        ComparedPrompts(run, name, run.prompts, replace(_curves(run, name), cluster=None), options)
+        ComparedPrompts(run, name, run.prompts, replace(_curves(run, name, measures), cluster=None), options, measures)
         for run, name in zip(runs, names)
     ]
+
+
+def _require_measured(run: Run, name: str, chosen: Collection[str]) -> None:
+    """Refuse a run that lacks what a chosen estimator is read off."""
+    needed = {estimator: measure_of(estimator) for estimator in chosen}
+    lacking = [estimator for estimator, measure in needed.items() if measure not in run.measures]
+    missing = [measure for measure in DECLARATION.requires if measure in {needed[each] for each in lacking}]
+    if run.stored is None:
+        if missing:
+            raise OptionError(
+                f"{name} lacks {', '.join(missing)} (it holds: {', '.join(run.measures) or 'nothing'}); "
+                f"{', '.join(lacking)} {_are(lacking)} read off what is missing. Survey again with "
+                "measures=[..., 'effective_depth']."
+            )
+        return
+    if len(run.stored) <= run.n_blocks:
+        raise OptionError(
+            f"{name} is of stored states at {len(run.stored)} of {run.n_blocks + 1} boundaries, and a depth that is "
+            "compared is of all of them. Survey states of all boundaries, or the model itself."
+        )
+    of_parts = [each for each, measure in needed.items() if measure == "residual" and not _tells_parts(run)]
+    untold = [estimator for estimator in needed if estimator in lacking or estimator in of_parts]
+    if untold:
+        parts = [f"the parts of blocks ({', '.join(COSINES)})"] if set(of_parts) - set(lacking) else []
+        possible = [estimator for estimator in ESTIMATORS if measure_of(estimator) == "lens"]
+        raise OptionError(
+            f"{name} is of stored states and lacks {', '.join([*missing, *parts])}, which {', '.join(untold)} "
+            f"{_are(untold)} read off; states tell no effect and no part of a block. Choose among estimators of the "
+            f"lens (estimators=, --estimators): {', '.join(possible)}. Survey the model itself where it can be run."
+        )
+
+
+def _tells_parts(run: Run) -> bool:
+    return "residual" in run.measures and all(
+        name in run["residual"] and bool(run["residual"][name].notnull().any()) for name in COSINES
+    )
+
+
+def _are(names: Collection[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def require_all_blocks(run: Run, name: str) -> None:
@@ -140,7 +185,7 @@ def differing_options(sides: Sequence[ComparedPrompts]) -> list[str]:
 
     Options of drop count where all runs have it, because costs of blocks are compared too.
     """
-    measures = [DROP] if all(DROP in side.run.measures for side in sides) else []
+    measures = [*sides[0].measures, *([DROP] if all(DROP in side.run.measures for side in sides) else [])]
     first = _flat(sides[0].identity, measures)
     sentences = []
     for side in sides[1:]:
@@ -155,19 +200,19 @@ def differing_options(sides: Sequence[ComparedPrompts]) -> list[str]:
     return sentences
 
 
-def _flat(identity: Identity, measures: Iterable[str] = ()) -> dict[str, Any]:
+def _flat(identity: Identity, measures: Iterable[str]) -> dict[str, Any]:
     settings: dict[str, Any] = {"dtype": identity.dtype, "seed": identity.seed}
     # depths are read off runs that were not asked for them too, with the usual thresholds
     usual = {DECLARATION.name: asdict(EffectiveDepthOptions())}
-    for measure in (*DECLARATION.requires, *measures, DECLARATION.name):
+    for measure in (*measures, DECLARATION.name):
         measure_options = {**usual.get(measure, {}), **(identity.measures.get(measure) or {})}
         settings |= {f"{measure}.{key}": value for key, value in measure_options.items()}
     return {key: value for key, value in settings.items() if key.split(".")[-1] not in _OF_INTERVALS}
 
 
-def _curves(run: Run, name: str) -> DepthInputs:
+def _curves(run: Run, name: str, measures: Collection[str]) -> DepthInputs:
     try:
-        return depth_inputs(*(run[measure] for measure in DECLARATION.requires))
+        return depth_inputs(*(run[measure] if measure in measures else None for measure in DECLARATION.requires))
     except KeyError as error:
         quoted = re.search(r"'\w+'", str(error))
         missing = quoted[0] if quoted else str(error)

@@ -48,7 +48,7 @@ def evaluate_command(
             the schedule.
         tasks: names separated by commas, as lm-evaluation-harness calls them, or YAML files of one's own tasks.
     """
-    from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
+    from bathyscope.prompts.harness.loading import load_benchmarks
     from bathyscope.surgery.plan.opening import is_plan
 
     place = model

@@ -52,8 +52,8 @@ def prune_command(
 ) -> int:
     """Choose blocks to leave out."""
     from bathyscope.options import items_of
+    from bathyscope.prompts.harness.task_code import require_no_task_code
     from bathyscope.runs.folder import folder_path, refuse_foreign
-    from bathyscope.surgery.benchmarks.task_code import require_no_task_code
     from bathyscope.surgery.choosing.removable import kinds_of, require_size
     from bathyscope.surgery.plan.opening import PRUNING
     from bathyscope.surgery.trial.domains import domains_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -123,17 +124,15 @@ def show_command(
         depths = measure == "effective_depth" and cluster is None and not raw
         from bathyscope.runs.by_place import cost_of_leaving_out  # arrays, which the help does not wait for
 
+        def view() -> View:
+            if depths:
+                return View(opened.tables(), conclusion=())
+            if measure == "tokens" and not raw:
+                return _token_view(frame, run)
+            return _measure_view(frame, cluster, cost_of_leaving_out(opened, cluster) if measure == "drop" else None)
+
         # A table of one measure is read by eye and by other programs, so nothing is above its headings.
-        result = TableResult(frame, opened.caption())
-        print_result(
-            result,
-            format,
-            lambda: (
-                View(opened.tables(), conclusion=())
-                if depths
-                else _measure_view(frame, cluster, cost_of_leaving_out(opened, cluster) if measure == "drop" else None)
-            ),
-        )
+        print_result(TableResult(frame, opened.caption()), format, view)
     return 0
 
 
@@ -185,6 +184,13 @@ def _show_verdict(run: bathyscope.Run, cluster: str | None, format_: Format) -> 
         conclusion=(verdict.text, *verdict.details, *([run.stopped] if run.stopped else [])),
     )
     print_result(TableResult(frame, verdict.text, fields=rows), format_, lambda: view)
+
+
+def _token_view(frame: pd.DataFrame, run: str) -> View:
+    """Return the values of tokens as they are, and which command shows the words of a prompt."""
+    picture = f"bathyscope report plot {shlex.quote(run)} tokens --prompt 0 --out words.png"
+    values = frame.to_string(index=False, na_rep="–", float_format="{:.4g}".format)
+    return View([values, f"The words that each boundary predicts, as a picture: {picture}"], conclusion=())
 
 
 def _measure_view(frame: pd.DataFrame, cluster: str | None, cost: ByPlace | None = None) -> View:

@@ -166,7 +166,12 @@ def _lens_in(place: Path, content: Any, advice: str) -> FittedLens:
     layers, prompts = sorted(matrices), content["n_prompts"]
     # the reference counts the outputs of blocks from 0, and boundaries count the embedding first
     boundaries = [layer + 1 for layer in layers]
-    means_BDD = torch.stack([matrices[layer].float() for layer in layers])
+    if boundaries[0] < 1:
+        raise StoreError(
+            f"{place} is no Jacobian lens: it has a matrix of boundary {boundaries[0]}, and a published one has those "
+            f"of the outputs of blocks, from 1 on. {advice}"
+        )
+    means_BDD = torch.stack([matrices[layer].detach().float() for layer in layers])
     fault = _fault_of([prompts], boundaries, means_BDD, None)
     if fault:
         raise StoreError(f"{place} is no Jacobian lens: {fault}. {advice}")

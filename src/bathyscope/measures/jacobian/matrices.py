@@ -80,6 +80,8 @@ class LensOrigin:
     def of_record(cls, record: Mapping[str, Any]) -> LensOrigin:
         """Return what a file says."""
         fitted = record.get("fitted")
+        if not isinstance(fitted, list | tuple | None):
+            raise TypeError("what it was fitted to is no list")
         versions = tuple(sorted(record["versions"].items()))
         return cls(**{**record, "versions": versions, "fitted": None if fitted is None else tuple(fitted)})
 

@@ -11,7 +11,7 @@ from bathyscope.analysis.depths.sentences import differs, head_row, prompts_need
 from bathyscope.core.text import capitalised
 from bathyscope.model.identity import compare_models
 from bathyscope.pages.head.section import Fact
-from bathyscope.pages.text.commands import prompts_flags, quote_model, quote_more_prompts
+from bathyscope.pages.text.commands import more_prompts, prompts_flags, quote_model
 
 if TYPE_CHECKING:
     from bathyscope.analysis.depths import Comparison
@@ -56,7 +56,7 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
         needed = prompts_needed(comparison, number)
         if not needed:
             alone = int(comparison.data["n_prompts"].values[number].max()) == 1
-            command = _survey(other, prompts=quote_more_prompts(other.identity.dataset, 10))
+            command = _survey(other, prompts=more_prompts(other, 10))
             return [Fact("Next", "To test a difference, survey both on ten prompts or more:", command)] * alone
         if needed.startswith("more"):
             # No survey is that long, and what this many prompts would prove is next to nothing.
@@ -72,7 +72,7 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
             assert head is not None  # without one there is no number
             sizes = comparison.readings.isel(comparison=number).sel(reading=head.estimator)
             count = math.ceil(count * int(sizes["n_prompts"]) / int(sizes["n_units"]))
-        prompts = quote_more_prompts(other.identity.dataset, count if is_paired else -(-count // 2))
+        prompts = more_prompts(other, count if is_paired else -(-count // 2))
         return [Fact("Next", f"To prove a difference of this size, {how}:", _survey(other, prompts=prompts))]
     same_model = not compare_models(reference.identity.of_model, other.identity.of_model).differences
     bare = next(

@@ -17,6 +17,7 @@ from bathyscope.core.text import legible, without_places
 from bathyscope.errors import PromptError
 from bathyscope.prompts.reading import reading_flags
 from bathyscope.prompts.spec import parse as parse_source
+from bathyscope.prompts.spec import with_count
 
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
@@ -85,8 +86,12 @@ def more_prompts(run: Run, count: int | None = None) -> str:
     Args:
         count: how many are needed; None = twice as many, or all of the source.
     """
-    if count is None and run.source != run.identity.dataset:
-        return quote_prompts(run.identity.dataset)
+    if run.source != run.identity.dataset:
+        if count is None:
+            return quote_prompts(run.identity.dataset)
+        # a file without a number has more than were read, though no more than it has
+        if count <= run.manifest["record"]["notes"]["until"]["offered"]:
+            return quote_prompts(with_count(run.identity.dataset, count))
     return quote_more_prompts(run.identity.dataset, count)
 
 

@@ -19,9 +19,9 @@ from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError, describe_value, warn
 from bathyscope.model import Model, alone, loaded
 from bathyscope.options import items_of
+from bathyscope.prompts.harness.loading import Benchmark, load_benchmarks
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
-from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
 from bathyscope.surgery.benchmarks.result import Evaluation, assemble, warn_of_cut_answers
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants

@@ -18,10 +18,10 @@ from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 from torch import Tensor
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.errors import OptionError, PromptError, warn
+from bathyscope.errors import OptionError, warn
 from bathyscope.model import Model
+from bathyscope.prompts.harness.loading import WRITTEN, Benchmark, build_requests, quietly
 from bathyscope.surgery.benchmarks.answers import Question, Writer
-from bathyscope.surgery.benchmarks.benchmarks import WRITTEN, Benchmark, describe_error, quietly
 from bathyscope.surgery.benchmarks.result import CUT_OFF, per_document
 
 VERSION = str(lm_eval.__version__)
@@ -126,18 +126,12 @@ def prepare(
 
 
 def _build(benchmark: Benchmark, limit: int | None, tokenizer: Any, as_chat: bool) -> None:
-    with quietly():
-        try:
-            benchmark.task.build_all_requests(
-                limit=limit,
-                apply_chat_template=as_chat,
-                chat_template=partial(_in_template, tokenizer) if as_chat else None,
-            )
-        except Exception as error:  # templates fail in many ways on documents that lack something
-            raise PromptError(
-                f"A document of {benchmark.name} ({benchmark.source or 'hub'}) does not suit the task "
-                f"({describe_error(error)})."
-            ) from error
+    build_requests(
+        benchmark,
+        limit,
+        apply_chat_template=as_chat,
+        chat_template=partial(_in_template, tokenizer) if as_chat else None,
+    )
 
 
 def _in_template(tokenizer: Any, messages: Any, add_generation_prompt: bool = True) -> str:

@@ -3,7 +3,7 @@
 import sys
 
 from bathyscope.errors import OptionError
-from bathyscope.surgery.benchmarks.benchmarks import require_harness
+from bathyscope.prompts.harness.loading import require_harness
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from bathyscope.surgery.benchmarks.shelf import Score
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant
 from bathyscope.surgery.checkpoint.json_record import Act, model_of, record_of
 from bathyscope.surgery.plan.task_table import COLUMNS, task_rows
+from bathyscope.surgery.plan.task_table import CUT_OFF as CUT_OFF_COLUMNS
 
 SOURCE = "lad2024, layer interventions: benchmarks"
 _of_metric = partial(Label, "schedule task metric", units="as the metric", source=SOURCE)
@@ -162,10 +163,7 @@ def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Map
         if schedule not in rows:
             continue
         place = (rows[schedule], tasks.index(task))
-        # results of earlier versions, and of tasks whose answers are given, say nothing of it
-        ends = [document[CUT_OFF] for document in score["documents"] if CUT_OFF in document]
-        if ends:
-            table[CUT_OFF][place] = np.mean(ends)
+        table[CUT_OFF][place] = _cut_share(score)
         normal = by_place.get((NORMAL, task))
         for name, result in score["metrics"].items():
             entry = (*place, metrics.index(name))
@@ -187,6 +185,15 @@ def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Map
     }
     attrs = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
     return Evaluation(labelled(_TABLE, table, coords).assign_attrs(attrs), tuple(scores))
+
+
+def _cut_share(score: Score) -> float:
+    """Return the share of answers that the limit of tokens ended.
+
+    NaN for tasks whose answers are given, and for results of earlier versions.
+    """
+    ends = [document[CUT_OFF] for document in score["documents"] if CUT_OFF in document]
+    return float(np.mean(ends)) if ends else math.nan
 
 
 def warn_of_cut_answers(evaluation: Evaluation) -> None:
@@ -255,9 +262,11 @@ def against_full(evaluation: Evaluation, schedule: str, *, resamples: int, level
     """Compare the normal model with ``schedule``, in a row for every task and metric.
 
     Shares of documents have Wilson's interval, and their difference the paired one of Agresti and Min; other means a
-    bootstrap over documents. Metrics that are no mean of the documents' own values have none.
+    bootstrap over documents. Metrics that are no mean of the documents' own values have none. Of answers that were
+    written the shares that the limit of tokens ended stand with them.
     """
     rows: dict[tuple[str, str], list[float]] = {}
+    cut_off: list[tuple[float, float]] = []
     mean = partial(mean_interval, sampling=Sampling(resamples, level, seed))
 
     def interval(values: FloatArray) -> Interval:
@@ -276,10 +285,13 @@ def against_full(evaluation: Evaluation, schedule: str, *, resamples: int, level
                 shares = are_shares(with_all) and are_shares(without)
                 both = share_difference_interval(without, with_all, level=level) if shares else mean(without - with_all)
                 ends = [interval(with_all), interval(without), both]
+            cut_off.append((_cut_share(full), _cut_share(pruned)))
             rows[full["task"], metric] = [
                 float(len(full["documents"])),
                 *(end for value, interval_ends in zip([*numbers, gap], ends) for end in (value, *interval_ends)),
             ]
     columns = np.array(list(rows.values()), dtype=np.float64).T
     values = dict(zip(COLUMNS, columns)) | {"documents": columns[0].astype(np.int64)}
+    if not np.isnan(cut_off).all():
+        values |= dict(zip(CUT_OFF_COLUMNS, np.array(cut_off).T))
     return task_rows(list(rows), values, {"level": level, "resamples": resamples, "seed": seed, "schedule": schedule})

@@ -15,16 +15,16 @@ from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import PromptReading
 from bathyscope.model.writing import ends_of
+from bathyscope.prompts.harness.loading import Benchmark, require_harness, require_known_tasks
+from bathyscope.prompts.harness.task_code import require_no_task_code
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.folder import folder_path, require_own_folder
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.surgery.benchmarks.benchmarks import Benchmark, require_harness, require_known_tasks
 from bathyscope.surgery.benchmarks.evaluating import evaluate as evaluate_tasks
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.result import against_full
-from bathyscope.surgery.benchmarks.task_code import require_no_task_code
 from bathyscope.surgery.choosing.deciding import Request, choose
 from bathyscope.surgery.choosing.removable import BLOCKS, kinds_of, require_size, size_of, units_of, warn_of_unwritable
 from bathyscope.surgery.options import Joint, Part, PruneOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ from bathyscope.core.cycles import cycle_in, with_address
 from bathyscope.core.estimates import Estimate, write_plainly
 from bathyscope.core.tables import TextTable
 from bathyscope.surgery.plan.stability_text import block_of, excess
+from bathyscope.surgery.plan.task_table import CUT_OFF
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,21 +97,29 @@ def transfer_table(data: xr.Dataset) -> TextTable:
 
 
 def task_table(data: xr.Dataset, left_out: str) -> TextTable:
-    """Return a row for every task and metric."""
+    """Return a row for every task and metric, with the shares of cut answers where models wrote any."""
     forms = {"full model": ".3g", "pruned": ".3g", "difference (interval)": "+.3g"}
+    cut_off = dict(zip(("cut off, full", "cut off, pruned"), CUT_OFF)) if CUT_OFF[0] in data else {}
     rows = [data.isel(row=number) for number in range(data.sizes["row"])]
     return TextTable(
-        ("task", "metric", "documents", *forms),
+        ("task", "metric", "documents", *forms, *cut_off),
         [
             [
                 *(row[name].item() for name in ("task", "metric", "documents")),
                 *(Estimate.of(row, name) for name in ("full", "pruned", "difference")),
+                *(_share(row[name].item()) for name in cut_off.values()),
             ]
             for row in rows
         ],
         f"Tasks without {left_out}",
-        forms=forms,
+        ["cut off: share of answers that the limit of tokens ended."] if cut_off else [],
+        forms=forms | dict.fromkeys(cut_off, ".1%"),
     )
+
+
+def _share(value: float) -> float | None:
+    """Return a share; None for NaN, which the table shows as missing."""
+    return None if math.isnan(value) else value
 
 
 def _yes_or_no(holds: bool) -> str:

@@ -13,7 +13,7 @@ from bathyscope.labels import Label, interval, labelled
 
 _SOURCE: Final = "prune"
 _metric = partial(Label, "row", units="as the metric", source=_SOURCE)
-_TABLE: Final = {
+_MEASURED: Final = {
     "documents": Label("row", "documents that both answered", source=_SOURCE),
     "full": _metric("metric of the full model"),
     **interval("full", _metric, "its interval"),
@@ -22,7 +22,15 @@ _TABLE: Final = {
     "difference": _metric("pruned minus full, on the same documents"),
     **interval("difference", _metric, "its paired interval"),
 }
-COLUMNS: Final = tuple(_TABLE)
+COLUMNS: Final = tuple(_MEASURED)
+CUT_OFF: Final = ("full_cut_off", "pruned_cut_off")
+"""Shares of written answers; tasks whose answers are given have none, and neither have plans of earlier versions."""
+_TABLE: Final = _MEASURED | {
+    name: Label(
+        "row", f"share of the {model} model's answers that the limit of tokens ended", source=_SOURCE, optional=True
+    )
+    for name, model in zip(CUT_OFF, ("full", "pruned"))
+}
 # Metrics that a sentence is about, the first that a task has.
 _FIRST: Final = ("acc", "exact_match")
 

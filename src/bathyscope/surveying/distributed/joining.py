@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.calls import checked
 from bathyscope.core.commands import name_command
@@ -18,7 +18,7 @@ from bathyscope.errors import ModelError, OptionError, StoreError, describe_valu
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
 from bathyscope.runs.difference import difference, is_withheld, listed, version_difference
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
-from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest
+from bathyscope.runs.manifest import RANKS, RUN, FileEntry, Identity, Manifest, load_manifest
 from bathyscope.runs.prompts import PROMPTS, decode_prompts
 from bathyscope.runs.run import Run
 from bathyscope.runs.shards import read_shard
@@ -130,7 +130,10 @@ class _Gathered:
                 "None of the folders holds the survey's prompts, so that nothing can be derived from all of them. Give "
                 "the command of any part again: it keeps them."
             )
-        return cls(first, shards, texts[0])
+        numbers = joint_ranks([manifest.record.notes for manifest in manifests])
+        # a run that was computed whole has no such note
+        notes = first.record.notes if numbers == [1] else {**first.record.notes, RANKS: numbers}
+        return cls(first.with_record(notes=notes), shards, texts[0])
 
     def plan(self) -> SurveyPlan:
         """Plan the survey again, on a model without weights where no measure looks at them."""
@@ -211,6 +214,15 @@ def require_joinable(identity: Identity) -> None:
             f"part: parts are joined by the model's configuration, and {identity.model!r} {reason}. Save a model that "
             "is in memory (save_pretrained) and give its folder, or survey without part."
         )
+
+
+def joint_ranks(notes: Iterable[Mapping[str, Any]]) -> list[int]:
+    """Return over how many processes the model of any part was split, each number once; 1 = it was whole.
+
+    Args:
+        notes: those of the parts' records.
+    """
+    return sorted({number for part in notes for number in part.get(RANKS) or [1]})
 
 
 def _require_unchanged(identity: Identity, here: ModelIdentity) -> None:

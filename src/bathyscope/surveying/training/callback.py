@@ -10,9 +10,11 @@ from typing import Any
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from bathyscope.core.common_options import ChatForm
+from bathyscope.core.text import elided
 from bathyscope.errors import warn
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.surveying.training.pictures import log_profile
 from bathyscope.surveying.training.trainer_options import trainer_options
 from bathyscope.surveying.training.twin import random_states_kept
 from bathyscope.surveying.training.watch import MEASURES, Watch
@@ -31,6 +33,8 @@ class DepthCallback(TrainerCallback):
         out: folder of the course.
         measures, max_share, seed, add_special_tokens, chat, progress: of ``bathyscope.watch``.
         tokenizer: of the model; None = the Trainer's.
+        picture: send the depth profile of each step to W&B, TensorBoard, MLflow and Trackio too, where the Trainer
+            reports to them and lens and drop are measured.
 
     Raises:
         OptionError, PromptError, ModelError, StoreError: as ``bathyscope.watch``, before the first step.
@@ -51,9 +55,11 @@ class DepthCallback(TrainerCallback):
         add_special_tokens: bool = True,
         chat: ChatForm = False,
         tokenizer: Any = None,
+        picture: bool = True,
         progress: bool = True,
     ) -> None:
         self._prompts, self._out, self._tokenizer = prompts, out, tokenizer
+        self._sends_picture = picture
         self._options: dict[str, Any] = {
             "every": every,
             "measures": measures,
@@ -115,7 +121,24 @@ class DepthCallback(TrainerCallback):
             # the Trainer takes its own log of this step for written once anything is logged
             logs_the_loss = control.should_log
             self._trainer.log(values)
+            self._send_picture(self._trainer, state.global_step)
             control.should_log = self._trainer.control.should_log = logs_the_loss
+
+    def _send_picture(self, trainer: Trainer, step: int) -> None:
+        assert self._watch is not None
+        run = self._watch.run
+        if not self._sends_picture or run is None or "lens" not in run or "drop" not in run:
+            return
+        try:
+            with random_states_kept():
+                log_profile(trainer, run, step)
+        except Exception as error:  # a training of days must not end for a picture
+            self._sends_picture = False
+            warn(
+                f"The profile of step {step} could not be sent to a tracker, and no later one is sent "
+                f"({type(error).__name__}: {elided(str(error), 80)}). Numbers are logged as before; picture=False "
+                "leaves pictures out."
+            )
 
 
 def _trainer_of(state: TrainerState) -> Trainer | None:

@@ -13,7 +13,7 @@ from bathyscope.core.foreign import read_regular
 from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
-from bathyscope.runs.folder import COURSE, Kind, reason, refuse_foreign, require_own_folder
+from bathyscope.runs.folder import COURSE, Kind, inner_folders, reason, refuse_foreign, require_own_folder
 from bathyscope.runs.manifest import RUN, load_manifest
 from bathyscope.surveying.training.options import plain_options
 
@@ -72,10 +72,8 @@ def finished_runs(folder: Path) -> dict[int, Path]:
         StoreError: one is a link, or its manifest cannot be read.
     """
     runs_by_step: dict[int, Path] = {}
-    for path in folder.glob("step-*"):
+    for path in inner_folders(folder, _OWN, "step-*"):
         match = _STEP_OF_RUN.fullmatch(path.name)
-        if match is not None:
-            require_own_folder(path, _OWN)
         if match is not None and (path / RUN.manifest).exists() and load_manifest(path).record.finished is not None:
             runs_by_step[int(match[1])] = path
     return dict(sorted(runs_by_step.items()))

@@ -118,6 +118,8 @@ class Watch:
         self._measures, self._max_share, self._seed = items_of(measures), max_share, seed
         self._model, self._tokenizer, self._progress = model, tokenizer, progress
         self._steps = None if steps is None else whole("steps", steps)
+        self.run: Run | None = None
+        """The survey of the last step that was due, such as for ``watch.run.plot("profile")``."""
         self.failed = 0
         self.misfits = 0
         """Steps that were left out because the model had another shape than at the first."""
@@ -224,7 +226,8 @@ class Watch:
         try:
             with random_states_kept():
                 if is_due:
-                    values = depths_of(self._survey(step))
+                    self.run = self._survey(step)
+                    values = depths_of(self.run)
                 else:
                     self._evidence.compare(step, self._twin())
         except _MisfitError as error:

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from bathyscope.core.network import cache_alone_without_network
 from bathyscope.core.text import counted
 from bathyscope.errors import OptionError, PromptError, describe_value, did_you_mean, warn
 from bathyscope.prompts.files import check_exists, read_rows
-from bathyscope.surgery.benchmarks.task_code import YAML_FILES, confine_templates, require_no_task_code
-from bathyscope.surgery.benchmarks.task_names import installed_names
+from bathyscope.prompts.harness.task_code import YAML_FILES, confine_templates, require_no_task_code
+from bathyscope.prompts.harness.task_names import installed_names
 
 WRITTEN = "generate_until"
 _SCORED = ("loglikelihood", "multiple_choice", WRITTEN)
 _NEEDED = ("lm_eval", "accelerate")
+FLAG = "--data {name}=FILE (in Python: data={{{name!r}: FILE}})"
+"""How ``evaluate`` and ``prune`` are given a task's documents."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,11 @@ class Benchmark:
 
 
 def load_benchmarks(
-    tasks: Sequence[str | Benchmark], data: Mapping[str, str | Path] | None = None, allow_code: bool = False
+    tasks: Sequence[str | Benchmark],
+    data: Mapping[str, str | Path] | None = None,
+    allow_code: bool = False,
+    *,
+    as_file: str = FLAG,
 ) -> tuple[Benchmark, ...]:
     """Load the tasks with these names, ready to be asked zero-shot.
 
@@ -47,6 +54,7 @@ def load_benchmarks(
         data: task → file (.jsonl, .csv or .parquet) whose rows are used instead of the hub's. HellaSwag's rows may
             have ``ctx`` alone instead of the hub's ``ctx_a`` and ``ctx_b``.
         allow_code: run the Python functions, and scripts of metrics and data, that a YAML file names.
+        as_file: how the user gives the documents of ``{name}`` as a file, for messages.
 
     Raises:
         OptionError: the extra is not installed, a task or a file for one is not allowed, or a YAML file names code.
@@ -81,7 +89,7 @@ def load_benchmarks(
         for text in texts:
             task = own_tasks.get(text, _Named(text, manager, None))
             file = files.get(task.name, task.file)
-            benchmarks += _load_from_hub(task) if file is None else [_load_from_file(task, file)]
+            benchmarks += _load_from_hub(task, as_file) if file is None else [_load_from_file(task, file)]
     for benchmark in benchmarks:
         _require_scored(benchmark.name, benchmark.task)
     # a task may come twice, by itself and with its group
@@ -125,7 +133,7 @@ def require_harness() -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise OptionError(
-            f"Benchmarks are run by lm-evaluation-harness, and {missing[0]} is not installed; install the extra: "
+            f"Tasks are those of lm-evaluation-harness, and {missing[0]} is not installed; install the extra: "
             "pip install 'bathyscope[eval]'."
         )
 
@@ -213,13 +221,14 @@ def _find_documents(config: Mapping[str, Any], folder: Path) -> Path | None:
     return folder / file if isinstance(file, str) and (folder / file).is_file() else None
 
 
-def _load_from_hub(named: _Named) -> list[Benchmark]:
+def _load_from_hub(named: _Named, as_file: str) -> list[Benchmark]:
     try:
-        loaded = named.manager.load([named.name])["tasks"]
+        with cache_alone_without_network():
+            loaded = named.manager.load([named.name])["tasks"]
     except Exception as error:  # whatever the hub's clients raise, the answer is the same
         raise PromptError(
             f"The documents of {named.name} cannot be loaded from the hub ({describe_error(error)}). Give them as a "
-            f"file: --data {named.name}=FILE (in Python: data={{{named.name!r}: FILE}})."
+            f"file: {as_file.format(name=named.name)}."
         ) from error
     return [Benchmark(name, task) for name, task in loaded.items()]
 
@@ -236,7 +245,6 @@ def _load_from_file(named: _Named, path: Path) -> Benchmark:
         "custom_dataset": lambda **_: {"test": Dataset.from_list(rows)},
         **dict.fromkeys(("dataset_kwargs", "training_split", "validation_split", "fewshot_split")),
         "test_split": "test",
-        "num_fewshot": 0,
     }
     try:
         if named.name == "hellaswag" and "ctx_a" not in columns:
@@ -253,6 +261,25 @@ def _load_from_file(named: _Named, path: Path) -> Benchmark:
             f"{', '.join(columns)}."
         ) from error
     return Benchmark(named.name, task, str(path))
+
+
+def build_requests(benchmark: Benchmark, limit: int | None, **options: Any) -> None:
+    """Let the harness fill the task's templates with its first documents, or with all of them.
+
+    Args:
+        options: further ones of the harness's own call, such as a chat template.
+
+    Raises:
+        PromptError: a document that does not suit the task, or the template.
+    """
+    with quietly():
+        try:
+            benchmark.task.build_all_requests(limit=limit, **options)
+        except Exception as error:  # templates fail in many ways on documents that lack something
+            raise PromptError(
+                f"A document of {benchmark.name} ({benchmark.source or 'hub'}) does not suit the task "
+                f"({describe_error(error)})."
+            ) from error
 
 
 def describe_error(error: Exception) -> str:
@@ -283,6 +310,6 @@ def _require_scored(name: str, task: Any) -> None:
     if examples := task.config.num_fewshot:
         warn(
             f"tasks: {name} is asked zero-shot, and its own file puts {counted(examples, 'example')} before each "
-            "question: its scores are not to be compared with published ones."
+            "question: scores are not to be compared with published ones."
         )
     task.set_config("num_fewshot", 0)

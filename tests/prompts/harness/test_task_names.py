@@ -7,7 +7,7 @@ from pathlib import Path
 import lm_eval.tasks
 import pytest
 
-from bathyscope.surgery.benchmarks.task_names import names_in
+from bathyscope.prompts.harness.task_names import names_in
 
 TASKS = Path(lm_eval.tasks.__file__).parent
 SEVERAL = ("arc", "translation", "scrolls", "squadv2", "glue", "hendrycks_ethics", "lambada", "super_glue")

@@ -14,7 +14,7 @@ import pytest
 from lm_eval.tasks.hellaswag import utils as hub_hellaswag
 
 from bathyscope.errors import OptionError, PromptError
-from bathyscope.surgery.benchmarks.benchmarks import hellaswag_from_ctx, load_benchmarks
+from bathyscope.prompts.harness.loading import hellaswag_from_ctx, load_benchmarks
 
 
 def requests(benchmark: Any) -> list[tuple[str, str]]:

@@ -12,8 +12,8 @@ import bathyscope
 from bathyscope import OptionError, PromptError
 from bathyscope.cli import main
 from bathyscope.model import Model
-from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
-from bathyscope.surgery.benchmarks.task_code import confine_templates
+from bathyscope.prompts.harness.loading import load_benchmarks
+from bathyscope.prompts.harness.task_code import confine_templates
 
 FUNCTIONS = """
 from pathlib import Path

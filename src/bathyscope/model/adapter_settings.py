@@ -1,0 +1,90 @@
+"""Settings of an adapter that would take its library for ever: patterns of names, and blocks that are run again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from bathyscope.core.apart import Apart, can_be_apart
+from bathyscope.core.text import elided
+from bathyscope.errors import ModelError
+from bathyscope.model.files import fewer_blocks
+
+_SECONDS: Final = 10.0
+"""That matching the patterns of an adapter may take, which takes milliseconds."""
+_PATTERNS: Final = ("target_modules", "exclude_modules", "feedforward_modules")
+"""Settings that are a pattern of modules' paths, where they are a text."""
+_PATTERNS_OF_LAYERS: Final = ("layers_pattern",)
+_PATTERNS_BY_NAME: Final = ("rank_pattern", "alpha_pattern")
+"""Settings whose keys are patterns of the ends of paths."""
+_REPLICATED: Final = "layer_replication"
+
+
+def require_bounded(name: str, settings: Mapping[str, Any], tensors: Collection[str], paths: Collection[str]) -> None:
+    """Refuse settings that the library would follow without end.
+
+    Args:
+        name: of the adapter.
+        settings: its ``adapter_config.json``.
+        tensors: names of its weights.
+        paths: of all modules of the model that it is put into.
+
+    Raises:
+        ModelError: names the setting.
+    """
+    _require_few_blocks(name, settings.get(_REPLICATED), tensors)
+    patterns = [*_patterns_of(settings)]
+    if not patterns or not can_be_apart():
+        return
+    matching = Apart(lambda request: _match_all(**request))
+    try:
+        matching({"patterns": patterns, "paths": sorted(paths)}, _SECONDS)
+    except (TimeoutError, ChildProcessError):
+        longest = max(patterns, key=len)
+        raise ModelError(
+            f"The adapter {name} names modules by patterns that are not matched within {_SECONDS:g} s, such as "
+            f"{elided(repr(longest), 60)}. List the names of its modules in their place (target_modules)."
+        ) from None
+
+
+def _require_few_blocks(name: str, replicated: object, tensors: Collection[str]) -> None:
+    """Refuse blocks that are run again hundreds of times, which the adapter's weights do not have."""
+    if not isinstance(replicated, Sequence):
+        return
+    ranges = [pair for pair in replicated if isinstance(pair, Sequence) and len(pair) == 2]
+    blocks = sum(max(0, last - first) for first, last in ranges if isinstance(first, int) and isinstance(last, int))
+    stored = fewer_blocks(blocks, tensors)
+    if stored:
+        raise ModelError(
+            f"The adapter {name} asks for {blocks:,} blocks ({_REPLICATED}), and its weights are those of at most "
+            f"{stored:,}. Download it, or save the adapter, again."
+        )
+
+
+def _patterns_of(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the patterns that the library matches with every path, as it completes them."""
+    for key in _PATTERNS:
+        if isinstance(settings.get(key), str):
+            yield settings[key]
+    for key in _PATTERNS_OF_LAYERS:
+        value = settings.get(key)
+        for text in [value] if isinstance(value, str) else value if isinstance(value, list) else []:
+            yield rf".*\.[^.]*\.{text}\.(\d+)\."
+    for key in _PATTERNS_BY_NAME:
+        value = settings.get(key)
+        for text in value if isinstance(value, Mapping) else ():
+            yield rf"(.*\.)?({text})$"
+
+
+def _match_all(patterns: list[str], paths: list[str]) -> bool:
+    """Match every pattern with every path; what is no pattern is for the library to refuse."""
+    for pattern in patterns:
+        try:
+            compiled = re.compile(pattern)
+        except (re.error, RecursionError, OverflowError):
+            continue
+        for path in paths:
+            compiled.fullmatch(path)
+            compiled.match(path)
+    return True
