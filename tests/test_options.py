@@ -236,3 +236,35 @@ def test_items_are_a_list_or_one_text() -> None:
     assert items_of(("lens",)) == ["lens"]
     with pytest.raises(OptionError, match=r"^3 is no list; give one, or a text with commas between its items\.$"):
         items_of(3)  # type: ignore[arg-type]
+
+
+class Frame:
+    """Compared and hashed as a data frame is: elementwise, and not at all."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value of a frame is ambiguous")
+
+
+@pytest.mark.parametrize("value", [np.zeros(3), Frame(), [1], {}], ids=lambda value: type(value).__name__)
+def test_what_is_no_choice_is_refused_in_a_sentence_whatever_its_type(value: Any) -> None:
+    @checked
+    def verb(how: Literal["block", "mlp"] = "block") -> str:
+        return how
+
+    with pytest.raises(OptionError, match=r"^how=.* is unknown\. Allowed: block, mlp\.$"):
+        verb(how=value)
+
+
+@pytest.mark.parametrize("value", [b"x", b"5", bytearray(b"1"), np.zeros(2), 10**400], ids=lambda v: type(v).__name__)
+def test_what_is_no_number_is_refused_in_a_sentence_whatever_its_type(value: Any) -> None:
+    @checked
+    def verb(level: float = 0.95) -> float:
+        return level
+
+    with pytest.raises(OptionError, match=r"^level takes a number; .* given\.$"):
+        verb(level=value)

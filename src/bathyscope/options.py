@@ -266,9 +266,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin is Annotated:
         return _convert_annotated(arguments, value, where)
     if origin is Literal:
-        if value not in arguments:
-            near_miss = did_you_mean(str(value), arguments)
-            raise OptionError(f"{where}={value!r} is unknown.{near_miss} Allowed: {choices(hint)}.")
+        if not _is_one_of(value, arguments):
+            near_miss = did_you_mean(value, arguments) if isinstance(value, str) else ""
+            raise OptionError(f"{where}={describe_value(value)} is unknown.{near_miss} Allowed: {choices(hint)}.")
         return value
     if origin in (typing.Union, types.UnionType):
         return _convert_union(arguments, value, where)
@@ -277,6 +277,14 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin is tuple:
         return _convert_tuple(arguments[0], value, where)
     return _convert_plain(hint, value, where)
+
+
+def _is_one_of(value: Any, allowed: tuple[Any, ...]) -> bool:
+    """Say whether a value is among the allowed ones; arrays and frames, whose comparisons are arrays, never are."""
+    try:
+        return value in frozenset(allowed)
+    except TypeError:  # what has no hash
+        return False
 
 
 def _convert_annotated(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
@@ -344,10 +352,11 @@ def _convert_plain(hint: Any, value: Any, where: str) -> Any:
 
 
 def _convert_number(convert: Callable[[Any], float], value: Any, where: str, what: str) -> Any:
-    """Convert a value to a number, and refuse truth values and texts, which Python would take."""
+    """Convert a value to a number, and refuse truth values, texts and bytes, which Python would take."""
     try:
-        if isinstance(value, bool | str):
+        if isinstance(value, bool | str | bytes | bytearray):
             raise TypeError("neither a truth value nor a text is a number")
         return convert(value)
-    except TypeError as error:
+    # tensors and arrays of several numbers, and whole numbers beyond all floats
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise OptionError(f"{where} takes {what}; {describe_value(value)} given.") from error

@@ -4,8 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.measures import of
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, expand, make
@@ -107,3 +109,14 @@ def test_errors(asked: list[str], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         expand(asked)
     assert message in str(caught.value)
+
+
+def test_an_array_is_no_measure() -> None:
+    with pytest.raises(OptionError, match="is no measure; allowed: names"):
+        expand([np.zeros(3)])
+
+
+def test_forms_of_prompts_are_refused_of_stored_states_whatever_their_type() -> None:
+    for chat in (True, {"a": 1}, np.zeros(2)):
+        with pytest.raises(OptionError, match=r"^chat=.* is of prompts, and none are given"):
+            bathyscope.survey_states("no/such/states", "nor/this", chat=chat)  # type: ignore[arg-type]

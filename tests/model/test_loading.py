@@ -235,3 +235,26 @@ def test_attention_that_there_is_not(saved: Path) -> None:
     )
     with pytest.raises(ModelError, match=r"attn= is for models loaded by name; .*set_attn_implementation\('eager'\)"):
         load(zoo.build("llama"), attn="eager")
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"dtype": "bfloat16"},
+        {"device": "cuda"},
+        {"revision": "main"},
+        {"trust_remote_code": True},
+        {"placement": "stream"},
+        {"window": 2},
+        {"stream": True},
+        {"attn": "eager"},
+        {"base": "other"},
+        {"tensor_parallel": 2},
+    ],
+    ids=str,
+)
+def test_how_to_load_is_refused_of_a_model_that_is_loaded_already(argument: dict[str, Any]) -> None:
+    model = load(zoo.build("llama"))
+    assert bathyscope.check(model)["accepted"]
+    with pytest.raises(ModelError, match=rf"^check\(\) was given {next(iter(argument))}=.*loaded already"):
+        bathyscope.check(model, **argument)

@@ -86,3 +86,9 @@ def test_a_union_keeps_order_names_and_parts() -> None:
         PromptError, match=r"prompts= must be those of parts=, in order; make unions with PromptSet\.un"
     ):
         PromptSet(one.prompts, "a", parts=(two,))
+
+
+@pytest.mark.parametrize("ids", [b"x", bytearray(b"abc"), "", {}, {5: 6}, set(), {5, 6}], ids=repr)
+def test_token_ids_are_no_bytes_texts_or_collections_without_an_order(ids: Any) -> None:
+    with pytest.raises(PromptError, match="ids= must be a list of whole numbers, not"):
+        Prompt(ids=ids)

@@ -65,7 +65,7 @@ def expand(requested: Iterable[Asked], without: Container[str] = ()) -> dict[str
     declarations: dict[str, Declaration] = {}
     # Measures bring along those that they read from.
     for item in items_of(requested):
-        left_out = without if item == "all" else ()
+        left_out = without if isinstance(item, str) and item == "all" else ()
         for declaration in (each for each in _declared(item) if each.name not in left_out):
             if declarations.setdefault(declaration.name, declaration) != declaration:
                 raise OptionError(f"Two measures are called {declaration.name!r}; give one of them another name.")

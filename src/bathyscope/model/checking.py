@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.core.calls import checked
 from bathyscope.core.result import TabledResult
 from bathyscope.model import Model, load
+from bathyscope.model.load_arguments import require_no_loading
 from bathyscope.model.options import Attention, Placement
 
 if TYPE_CHECKING:
@@ -74,14 +75,28 @@ def check(
         The family and the sizes of the model, and gaps relative to the largest magnitude of what is compared.
 
     Raises:
-        ModelError: as ``load``.
+        ModelError: as ``load``; an argument of ``load`` with a model that is loaded already.
 
     Example:
         >>> checks = bathyscope.check("model")
         >>> checks["family"], checks["no_op"] <= checks["tolerance"]
         ('llama', True)
     """
-    if not isinstance(model, Model):
+    if isinstance(model, Model):
+        require_no_loading(
+            "check()",
+            dtype=dtype,
+            device=device,
+            revision=revision,
+            trust_remote_code=trust_remote_code or None,
+            placement=None if placement == "auto" else placement,
+            window=window,
+            stream=stream or None,
+            attn=attn,
+            base=base,
+            tensor_parallel=tensor_parallel,
+        )
+    else:
         model = load(
             model,
             dtype,

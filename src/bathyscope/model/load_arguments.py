@@ -56,6 +56,21 @@ def require_objects(model: Any, tokenizer: Any, family: Any) -> None:
         raise ModelError(f"load() was given {what}; give a checkpoint folder, a hub name, or a model in memory.")
 
 
+def require_no_loading(call: str, **arguments: object) -> None:
+    """Refuse arguments of ``load`` that nothing would be done with, since the model is loaded already.
+
+    Args:
+        call: that they were given to.
+        arguments: by name; None = not given.
+    """
+    for name, value in arguments.items():
+        if value is not None:
+            raise ModelError(
+                f"{call} was given {name}={describe_value(value)} and a Model, which is loaded already; leave {name} "
+                "out, or give the model's name or folder."
+            )
+
+
 def require_split_by_name(model: Any, tensor_parallel: object) -> None:
     """Refuse to split a model in memory over ranks."""
     if tensor_parallel is not None and isinstance(model, nn.Module):

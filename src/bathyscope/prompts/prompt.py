@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -142,7 +142,12 @@ def is_token_ids(value: Any) -> bool:
 
 def _token_ids(source: Any) -> tuple[int, ...]:
     items = source.tolist() if hasattr(source, "tolist") else source
-    if not isinstance(items, Iterable):
+    # Python takes bytes for numbers, and a text or a mapping without anything in it for none
+    if (
+        not isinstance(items, Iterable)
+        or isinstance(items, bytes | bytearray | Mapping | Set)
+        or (isinstance(items, str) and not items)
+    ):
         raise PromptError(f"ids= must be a list of whole numbers, not {describe_value(source)}.")
     # Python's own numbers by the million, as of a long document, are looked at in one pass
     items = tuple(items)

@@ -11,7 +11,7 @@ from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.text import elided
-from bathyscope.errors import ModelError, OptionError, PromptError, warn
+from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import DEFAULT, MEASURES, expand
 from bathyscope.model import Model, tokenized
@@ -138,10 +138,10 @@ def survey_states(
 def _refuse_forms_of_prompts(add_special_tokens: bool, chat: ChatForm) -> None:
     """Refuse ways of writing prompts where none are given, since stored token ids would stay as they are."""
     for name, value, default in (("chat", chat, False), ("add_special_tokens", add_special_tokens, True)):
-        if value != default:
+        if value is not default:  # an array has no truth value
             raise OptionError(
-                f"{name}={value!r} is of prompts, and none are given; stored token ids stay as they are. Give prompts, "
-                f"or leave {name} out."
+                f"{name}={describe_value(value)} is of prompts, and none are given; stored token ids stay as they are. "
+                f"Give prompts, or leave {name} out."
             )
 
 

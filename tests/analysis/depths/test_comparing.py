@@ -396,3 +396,9 @@ def test_bad_input_is_refused_with_the_way_out(tmp_path: Path) -> None:
         bathyscope.compare([ONE, TWO], level=95)
     with pytest.raises(OptionError, match="seed=-1 is out of range; allowed: 0 to 4294967295"):
         bathyscope.compare([ONE, TWO], seed=-1)
+
+
+@pytest.mark.parametrize("runs", [np.zeros(3), xr.DataArray([1.0, 2.0]), np.array([])], ids=["array", "named", "empty"])
+def test_arrays_are_no_list_of_runs(runs: Any) -> None:
+    with pytest.raises(OptionError, match=r"compare\(\) takes a list of runs or of their folders"):
+        bathyscope.compare(runs)

@@ -17,10 +17,11 @@ from bathyscope import OptionError, PromptError
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.strata import Strata
 from bathyscope.surgery.choosing import judging, pruning
+from bathyscope.surgery.choosing.removable import kinds_of
 from bathyscope.surgery.choosing.stability import JOINT, transfer_table
 from bathyscope.surgery.plan.opening import open_plan
 from bathyscope.surgery.plan.plan import Plan
-from bathyscope.surgery.trial.domains import Domains
+from bathyscope.surgery.trial.domains import Domains, domains_of
 from bathyscope.surgery.trial.ledger import Ledger
 
 CODE, PROSE = 1, 2
@@ -310,3 +311,18 @@ def test_intervals_of_a_transfer_table_hold_together(prompts: int) -> None:
 def test_intervals_of_a_few_transfer_tables_hold_together() -> None:
     # 60 tables of 95 % fall below 51 in one case of a thousand
     assert coverage_of_transfer(60, 20, 500) >= 0.85
+
+
+def test_a_part_or_a_domain_that_is_none_is_refused_as_any_other_that_is_unknown() -> None:
+    with pytest.raises(OptionError, match=r"^parts: None is unknown\."):
+        kinds_of([None])  # type: ignore[list-item]
+    named = {None: [[1, 2]], "prose": [[2, 1]]}
+    with pytest.raises(OptionError, match=r"^None names no domain"):
+        domains_of(named, named, None)
+
+
+def test_calibration_prompts_cannot_be_none() -> None:
+    with pytest.raises(OptionError, match=r"^calibration=None: give the prompts that"):
+        bathyscope.prune("no/such/model", None, [[1, 2]], drop=1)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"^calibration=None: give the prompts that"):
+        bathyscope.repair("no/such/model", "drop:1", calibration=None, test=[[1, 2]])  # type: ignore[arg-type]

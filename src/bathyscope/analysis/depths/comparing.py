@@ -242,10 +242,17 @@ def _cluster_notes(sides: Sequence[ComparedPrompts], label: str | None) -> list[
 def _opened(runs: Sequence[Run | str | Path]) -> list[Run]:
     if not isinstance(runs, Iterable):
         raise OptionError(f"compare() takes a list of runs or of their folders, not {runs!r:.60}.")
-    if isinstance(runs, Run | str | Path) or not runs:
-        what = "no run" if not isinstance(runs, Run | str | Path) else "a single one"
+    # an array has no truth value, so it is listed before it is looked at
+    listed = [] if isinstance(runs, Run | str | Path) else list(runs)
+    if not listed:
+        what = "a single one" if isinstance(runs, Run | str | Path) else "no run"
         raise OptionError(f"compare() takes a list of runs or of their folders, and got {what}: compare([one, other]).")
-    return [run if isinstance(run, Run) else open_run(run) for run in runs]
+    other = [run for run in listed if not isinstance(run, Run | str | Path)]
+    if other:
+        raise OptionError(
+            f"compare() takes a list of runs or of their folders, and one of these is {describe_value(other[0])}."
+        )
+    return [run if isinstance(run, Run) else open_run(run) for run in listed]
 
 
 def _check_pairs(pairs: Pairs | None, runs: int) -> None:

@@ -138,7 +138,7 @@ def _choose_blocks(cost: ByPlace | None, why_none: str) -> _Choice:
     """Return the blocks whose interval ends below ``CHEAP``, or a sentence on why none is named.
 
     Args:
-        why_none: why there is no cost, where there is none.
+        why_none: the reason, where no cost is known.
     """
     if cost is None:
         return _Choice(f"Which blocks could go is unknown: {why_none or 'no loss is stored'}.")

@@ -45,7 +45,7 @@ from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.plan.text import refusal
 from bathyscope.surgery.scheduled.running import scheduled
 from bathyscope.surgery.scheduled.timing import measure_speeds
-from bathyscope.surgery.trial.domains import DomainSources, domains_of, each_source
+from bathyscope.surgery.trial.domains import DomainSources, domains_of, each_source, require_calibration
 from bathyscope.surgery.trial.trial import Trial, read_trial
 from bathyscope.surgery.trial.written import WrittenCalibration, require_plain, written_calibration
 
@@ -113,6 +113,7 @@ def prune(
     """
     with alone(model):
         require_size(drop, max_cost)
+        require_calibration(calibration)
         written = written_calibration(calibration)
         if written is not None:
             require_plain([calibration, test], read_tokens)

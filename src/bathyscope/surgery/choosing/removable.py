@@ -78,12 +78,12 @@ def kinds_of(parts: Sequence[str] | str) -> tuple[str, ...]:
     if not isinstance(parts, Iterable):
         raise OptionError(f"parts={describe_value(parts)} is not allowed. Give block, or attention and mlp.")
     kinds = tuple(items_of(parts))
-    unknown = next((part for part in kinds if part not in get_args(Part)), None)
-    if unknown is not None:
-        raise OptionError(
-            f"parts: {unknown!r} is unknown.{did_you_mean(str(unknown), get_args(Part))} Allowed: block, or "
-            "attention and mlp."
-        )
+    for part in kinds:
+        if not isinstance(part, str) or part not in get_args(Part):
+            raise OptionError(
+                f"parts: {describe_value(part)} is unknown.{did_you_mean(str(part), get_args(Part))} Allowed: block, "
+                "or attention and mlp."
+            )
     allowed = "Give block, or attention, or mlp, or attention and mlp."
     if not kinds:
         raise OptionError(f"parts={list(kinds)} leaves nothing out. {allowed}")

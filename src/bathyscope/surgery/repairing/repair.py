@@ -32,6 +32,7 @@ from bathyscope.surgery.repairing.cuts import cuts_of
 from bathyscope.surgery.repairing.healing import Budget
 from bathyscope.surgery.repairing.ladder import RATE, climb_ladder
 from bathyscope.surgery.repairing.repaired import Repaired
+from bathyscope.surgery.trial.domains import require_calibration
 from bathyscope.surgery.trial.trial import read_trial
 
 
@@ -101,6 +102,7 @@ def repair(
         folder = None if state is None else folder_path(state, "state")
         if folder is not None:
             require_writable(folder, holds="the state of a training")
+        require_calibration(calibration)
         for prompts in (calibration, test):
             require_there(prompts)
         whole = in_its_precision(schedule, model) if isinstance(schedule, Plan) else loaded(model)

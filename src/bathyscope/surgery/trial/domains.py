@@ -41,6 +41,15 @@ class Domains:
         return Strata(np.array(numbers, dtype=np.int64), self.joint == "worst")
 
 
+def require_calibration(calibration: object) -> None:
+    """Raises OptionError where no prompts are given for a choice or a repair to be made on."""
+    if calibration is None:
+        raise OptionError(
+            "calibration=None: give the prompts that choose, or that a repair is fitted to, as for survey; the test "
+            "prompts are others."
+        )
+
+
 def domains_of(calibration: object, test: object, joint: Joint | None) -> Domains | None:
     """Return the domains of what a choice is made on; None where no domains are named.
 
@@ -60,9 +69,9 @@ def domains_of(calibration: object, test: object, joint: Joint | None) -> Domain
             "chooses and judges: give both the same names (--calibration code=a.txt --test code=b.txt)."
         )
     names = tuple(calibration)
-    unusable = next((name for name in names if not isinstance(name, str) or not name), None)
-    if unusable is not None:
-        raise OptionError(f"{unusable!r} names no domain; names are texts that are not empty.")
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"{name!r} names no domain; names are texts that are not empty.")
     if len(names) < 2:
         number = f"Only one domain, {names[0]!r}" if names else "No domain"
         raise OptionError(f"{number}; give two or more, or its prompts without a name.")
