@@ -145,8 +145,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "model/checking",
         "a-precision-is-ignored-where-the-model-is-loaded",
-        "dtype=dtype,\n            device=device,\n            revision",
-        "dtype=None,\n            device=device,\n            revision",
+        '"dtype": dtype,',
+        '"dtype": None,',
         "model/test_loading.py::test_how_to_load_is_refused_of_a_model_that_is_loaded_already",
     ),
     Bug(

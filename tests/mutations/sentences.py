@@ -155,8 +155,36 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/by_place",
         "a-mean-in-the-place-of-a-block-is-called-leaving-it-out",
-        'if options.get("replace") == "mean":',
-        'if options.get("replace") == "median":',
+        '.get("replace") == "mean"',
+        '.get("replace") == "median"',
         "pages/head/test_sentences.py::test_no_block_is_called_cheap_or_costly_where_none_was_left_out_as_a_whole",
+    ),
+    Bug(
+        "analysis/depths/milder",
+        "a-mean-in-the-place-of-a-block-is-milder-than-a-swap",
+        "if is_filled(run):",
+        "if False:",
+        "analysis/depths/test_milder.py::test_means_in_the_place_of_blocks_are_not_compared_with_swaps",
+    ),
+    Bug(
+        "pages/figures/of/drop_and_swap",
+        "means-in-the-place-of-blocks-are-drawn-as-drops",
+        "({} if is_filled(run) else _METRICS)",
+        "_METRICS",
+        "analysis/depths/test_milder.py::test_means_in_the_place_of_blocks_are_not_compared_with_swaps",
+    ),
+    Bug(
+        "surveying/training/steps",
+        "a-mean-in-the-place-of-a-block-makes-it-idle",
+        'if not why_no_cost(run):\n        values["depth/idle_blocks"]',
+        'if "drop" in run:\n        values["depth/idle_blocks"]',
+        "surveying/training/test_course.py::test_no_block_is_idle_where_none_was_left_out",
+    ),
+    Bug(
+        "surveying/training/steps",
+        "a-mean-in-the-place-of-a-block-is-its-added-loss",
+        "if not why_no_cost(run):\n        # the seed",
+        'if "drop" in run:\n        # the seed',
+        "surveying/training/test_course.py::test_no_block_is_idle_where_none_was_left_out",
     ),
 )

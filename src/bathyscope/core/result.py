@@ -61,6 +61,11 @@ class TabledResult:
                 lambda self: legible(written(self), keep=_NEW_LINE), doc=sentences.__doc__
             )
 
+    def __post_init__(self) -> None:
+        # and those that are stored instead of computed
+        if "text" in vars(self):
+            object.__setattr__(self, "text", legible(self.text, keep=_NEW_LINE))
+
     figure: str = ""
     """Which picture shows it (``pages.figures.results``); empty where none does."""
 
@@ -149,9 +154,6 @@ class LabelledResult(TabledResult):
     figure: str = field(default="", kw_only=True)
     lay_out: Callable[[xr.Dataset], list[TextTable]] | None = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", legible(self.text, keep=_NEW_LINE))
-
     def __repr__(self) -> str:
         return f"{super().__repr__()}\n{legible(repr(self.data), keep=_NEW_LINE)}"
 
@@ -218,9 +220,6 @@ class TableResult(TabledResult):
     frame: pd.DataFrame
     text: str
     fields: Any = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "text", legible(self.text, keep=_NEW_LINE))
 
     @property
     def data(self) -> xr.Dataset:

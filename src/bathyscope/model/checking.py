@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.core.calls import checked
 from bathyscope.core.result import TabledResult
 from bathyscope.model import Model, load
-from bathyscope.model.load_arguments import require_no_loading
+from bathyscope.model.load_arguments import require_defaults
 from bathyscope.model.options import Attention, Placement
 
 if TYPE_CHECKING:
@@ -82,34 +82,22 @@ def check(
         >>> checks["family"], checks["no_op"] <= checks["tolerance"]
         ('llama', True)
     """
+    arguments: dict[str, Any] = {
+        "dtype": dtype,
+        "device": device,
+        "revision": revision,
+        "trust_remote_code": trust_remote_code,
+        "placement": placement,
+        "window": window,
+        "stream": stream,
+        "attn": attn,
+        "base": base,
+        "tensor_parallel": tensor_parallel,
+    }
     if isinstance(model, Model):
-        require_no_loading(
-            "check()",
-            dtype=dtype,
-            device=device,
-            revision=revision,
-            trust_remote_code=trust_remote_code or None,
-            placement=None if placement == "auto" else placement,
-            window=window,
-            stream=stream or None,
-            attn=attn,
-            base=base,
-            tensor_parallel=tensor_parallel,
-        )
+        require_defaults("check()", load, arguments)
     else:
-        model = load(
-            model,
-            dtype,
-            device,
-            revision,
-            trust_remote_code,
-            placement=placement,
-            window=window,
-            stream=stream,
-            attn=attn,
-            base=base,
-            tensor_parallel=tensor_parallel,
-        )
+        model = load(model, **arguments)
     anatomy, checks = model.anatomy, model.checks
     numbers = {
         "model": model.name,

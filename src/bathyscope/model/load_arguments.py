@@ -1,6 +1,8 @@
 """What ``load`` refuses of its arguments before anything is read."""
 
+import inspect
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,15 +58,19 @@ def require_objects(model: Any, tokenizer: Any, family: Any) -> None:
         raise ModelError(f"load() was given {what}; give a checkpoint folder, a hub name, or a model in memory.")
 
 
-def require_no_loading(call: str, **arguments: object) -> None:
+def require_defaults(call: str, load: Callable[..., object], arguments: Mapping[str, object]) -> None:
     """Refuse arguments of ``load`` that nothing would be done with, since the model is loaded already.
 
     Args:
         call: that they were given to.
-        arguments: by name; None = not given.
+        load: the call whose arguments they are.
+        arguments: by name.
     """
+    parameters = inspect.signature(load).parameters
     for name, value in arguments.items():
-        if value is not None:
+        default = parameters[name].default
+        # an array has no truth value, and equals no default
+        if value is not default and not (isinstance(value, type(default)) and value == default):
             raise ModelError(
                 f"{call} was given {name}={describe_value(value)} and a Model, which is loaded already; leave {name} "
                 "out, or give the model's name or folder."

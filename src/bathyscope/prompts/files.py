@@ -189,7 +189,7 @@ def _require_distinct(path: Path, columns: Sequence[str]) -> None:
         )
 
 
-def _require_few(path: Path, columns: int) -> None:
+def _require_few_columns(path: Path, columns: int) -> None:
     """Refuse a table of very many columns, each of which takes a reader as long as a thousand values."""
     if columns > _MOST_COLUMNS:
         raise PromptError(
@@ -206,7 +206,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
         require_regular(path)
         with pyarrow.parquet.ParquetFile(path) as file:
             _require_distinct(path, file.schema_arrow.names)
-            _require_few(path, file.metadata.num_columns)
+            _require_few_columns(path, file.metadata.num_columns)
             for batch in file.iter_batches(batch_size=rows_at_once(path, file.metadata)):
                 yield from batch.to_pylist()
     except UnsafeFileError as error:

@@ -24,7 +24,7 @@ class Notices:
         blanks: prompts whose answer was put behind a text with more than one blank between them.
         marked: prompts in a chat whose texts hold special tokens, and the first such token.
         strange: prompts of which half or more are the token for unknown words, and how many tokens are.
-        unknown: the text of that token.
+        unknown: that token; None = the tokenizer has none.
         remarks: of a chat template's rendering: what is said of it, and of which prompts.
     """
 
@@ -34,7 +34,7 @@ class Notices:
     blanks: list[str] = field(default_factory=list)
     marked: dict[str, str] = field(default_factory=dict)
     strange: dict[str, str] = field(default_factory=dict)
-    unknown: str = ""
+    unknown: int | None = None
     remarks: dict[str, list[str]] = field(default_factory=dict)
     _texts: set[str] = field(default_factory=set)
     _ids: set[tuple[int, ...]] = field(default_factory=set)
@@ -88,8 +88,9 @@ class Notices:
             )
         if self.strange:
             name, share = next(iter(self.strange.items()))
+            word = tokenizer.convert_ids_to_tokens(self.unknown)
             warn(
-                f"In {len(self.strange)} of {where} half of the tokens or more are {self.unknown}, which stands "
+                f"In {len(self.strange)} of {where} half of the tokens or more are {word}, which stands "
                 f"for what the tokenizer does not know; the first is prompt {name!r}: {share}. Give texts of the "
                 "model's own language, or load the model with its own tokenizer (load(model, tokenizer=…))."
             )
@@ -103,9 +104,9 @@ class Notices:
         if len(self._texts) > 1 and len(self._ids) == 1:
             warn(f"All texts among the {where} have the same token ids: the tokenizer does not tell them apart.")
 
-    def look_for_unknown(self, name: str, ids: tuple[int, ...], unknown: int | None) -> None:
+    def look_for_unknown(self, name: str, ids: tuple[int, ...]) -> None:
         """Remember a prompt that is largely the token for unknown words, of which a model can tell little."""
-        count = 0 if unknown is None else ids.count(unknown)
+        count = 0 if self.unknown is None else ids.count(self.unknown)
         if 2 * count >= len(ids) > 0:
             self.strange[name] = f"{count} of {len(ids)}"
 

@@ -178,7 +178,7 @@ def parse(text: str) -> SourceSpec:
     named, match = _NAMED.fullmatch(text), _HUB.fullmatch(text)
     if text.startswith(HARNESS):
         named = _HARNESS.fullmatch(text)
-    is_registered = match is None and named is not None and _takes_options(named["name"])
+    is_registered = match is None and named is not None and _is_registered(named["name"])
     if is_registered:
         match = named
     elif match is None and (named is None or named["path"] is None):
@@ -199,8 +199,8 @@ def _taker(name: str) -> DataSet | Generator | None:
     return GENERATORS.get(name) or data_set(name)
 
 
-def _takes_options(name: str) -> bool:
-    """Whether a source is asked for by this name."""
+def _is_registered(name: str) -> bool:
+    """Whether a source is called by this name: a data set, a generator or a task of the harness."""
     return name.startswith(HARNESS) or _taker(name) is not None
 
 

@@ -65,7 +65,7 @@ def tokenize(
     is_chat, chat_options = (True, chat) if isinstance(chat, Mapping) else (chat, {})
     encoder = None if tokenizer is None else Encoder(tokenizer, add_special_tokens, is_chat, chat_options)
     tokenized: list[TokenizedPrompt] = []
-    notices = Notices()
+    notices = Notices(unknown=None if tokenizer is None else unknown_token(tokenizer))
     for part in prompts.parts or (prompts,):
         longer = part.is_data_set if beyond_context is None else beyond_context
         for prompt in part.prompts:
@@ -198,10 +198,7 @@ def _notice(
     """Remember what is unusual about how a text was read."""
     turns = reading.turns
     notices.add_text(reading.words, encoded.ids)
-    unknown = unknown_token(encoder.tokenizer)
-    if unknown is not None:
-        notices.unknown = str(encoder.tokenizer.convert_ids_to_tokens(unknown))
-    notices.look_for_unknown(name, encoded.ids, unknown)
+    notices.look_for_unknown(name, encoded.ids)
     remarks = list(turns.remarks)
     if encoded.begins_twice and encoder.chat:
         mark = str(encoder.tokenizer.bos_token or encoder.tokenizer.cls_token)

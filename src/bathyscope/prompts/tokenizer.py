@@ -147,7 +147,7 @@ def unknown_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
     return None if unknown in ends else unknown
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _unknown_of_backend(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """Return the token that the model of a serialised tokenizer writes for unknown words, whatever transformers knows.
 

@@ -128,12 +128,17 @@ def why_no_cost(run: Run) -> str:
     if "drop" not in run:
         return "drop was not measured"
     options = run.identity.measures.get("drop") or {}
-    if options.get("replace") == "mean":
+    if is_filled(run):
         return "with drop.replace=mean a mean takes the place of each contribution, and no block is left out"
     if options.get("protect_first"):
         first = _first_tokens(options)
         return f"with drop.protect_first={options['protect_first']} each block still acts on the {first} of a prompt"
     return ""
+
+
+def is_filled(run: Run) -> bool:
+    """Whether drop put a mean in the place of what each block contributes, and so left no block out."""
+    return (run.identity.measures.get("drop") or {}).get("replace") == "mean"
 
 
 def _first_tokens(options: Mapping[str, Any]) -> str:
@@ -171,8 +176,7 @@ def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iter
 def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
     """Key, label and units of each quantity, its dimension of blocks, and its values."""
     options = run.identity.measures.get("drop") or {}
-    replaced = options.get("replace") == "mean"
-    without = "with a mean in the place of the block's contribution" if replaced else "without the block"
+    without = "with a mean in the place of the block's contribution" if is_filled(run) else "without the block"
     if options.get("protect_first"):
         without += f", but for the {_first_tokens(options)}"
     costs = {

@@ -75,8 +75,8 @@ class Run(RunContents):
         ''
         >>> run.stored is None, run.confirmed  # a model was run
         (True, True)
-        >>> run.source == run.identity.dataset  # all prompts of the source
-        True
+        >>> run.source == run.identity.dataset, run.unread  # all prompts of the source
+        (True, 0)
         >>> run.save("runs/copy").path.name
         'copy'
     """
@@ -89,11 +89,14 @@ class Run(RunContents):
     @property
     def source(self) -> str:
         """The source of its prompts; of the first ones alone where ``until=`` ended before the source did."""
+        return with_count(self.identity.dataset, self.identity.prompts) if self.unread else self.identity.dataset
+
+    @property
+    def unread(self) -> int:
+        """How many prompts of its source a survey with ``until=`` had no need of; 0 for others and for parts."""
         until = self._until or {}
         measured, offered = (until.get(name) for name in ("prompts", "offered"))
-        if not isinstance(measured, int) or not isinstance(offered, int) or measured >= offered:
-            return self.identity.dataset
-        return with_count(self.identity.dataset, measured)
+        return max(0, offered - measured) if isinstance(measured, int) and isinstance(offered, int) else 0
 
     @property
     def _until(self) -> Mapping[str, Any] | None:

@@ -24,7 +24,6 @@ from bathyscope.statistics.uncertainty import agree
 
 LAYERS: Final = "layers"
 INTERCEPT: Final = "intercept"
-"""Of its size, by which a number that is the same for all models may differ."""
 VIF_LIMIT: Final = 10.0
 """Variance inflation factor above which a coefficient is hardly told from the others."""
 CONDITION_LIMIT: Final = 30.0

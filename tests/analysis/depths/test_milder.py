@@ -10,6 +10,7 @@ from support.compared import a_run
 
 from bathyscope.analysis.depths.milder import milder
 from bathyscope.errors import OptionError
+from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.reading import Reading
@@ -76,3 +77,12 @@ def test_what_is_missing_is_said() -> None:
     tree = xr.DataTree.from_dict({"/swap": alone["swap"], "/drop": alone["drop"].sel(dropped=[0, 1])})
     with pytest.raises(OptionError, match="No pair of blocks was both exchanged and left out"):
         milder(Run(tree, alone.manifest))
+
+
+def test_means_in_the_place_of_blocks_are_not_compared_with_swaps() -> None:
+    run = a_run_with()
+    assert {panel.name for panel in FIGURES["drop_and_swap"].panels(run)} == {"kl", "top1_agreement"}
+    run.manifest["identity"]["measures"]["drop"] = {"replace": "mean"}
+    with pytest.raises(OptionError, match=r"drop put a mean in the place of each contribution \(drop\.replace=mean\)"):
+        milder(run)
+    assert not FIGURES["drop_and_swap"].panels(run)

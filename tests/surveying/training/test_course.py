@@ -132,6 +132,18 @@ def test_idle_blocks_are_shown_to_be_idle() -> None:
     assert courses.idle_blocks(drop).tolist() == [True, False, False]
 
 
+@pytest.mark.parametrize("options", [{"replace": "mean"}, {"protect_first": 1}])
+def test_no_block_is_idle_where_none_was_left_out(options: dict[str, Any]) -> None:
+    model = zoo.build("llama")
+    plain, other = (
+        bathyscope.survey(model, PROMPTS, ["drop"], progress=False, drop=chosen) for chosen in ({}, options)
+    )
+    assert {"added_loss", "idle_blocks", "loss"} <= courses._row(plain).keys()
+    assert "depth/idle_blocks" in courses.depths_of(plain)
+    assert courses._row(other) == {"loss": pytest.approx(courses._row(plain)["loss"])}
+    assert courses.depths_of(other) == {}
+
+
 def test_one_prompt_leaves_open_what_needs_an_interval(checkpoints: Path, tmp_path: Path) -> None:
     places = [checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"]
     course = bathyscope.course(places, PROMPTS[:1], tmp_path / "course", progress=False)

@@ -14,6 +14,7 @@ from bathyscope.core.calls import checked
 from bathyscope.core.common_options import Level, PromptResamples
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, interval, labelled, mean_limits, token_weights
+from bathyscope.runs.by_place import is_filled
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.reading import Reading, only_entry
@@ -49,13 +50,19 @@ def milder(
         place is the first block of the pair as a text, or ``all``.
 
     Raises:
-        OptionError: a run without drop or swap, without a pair of blocks that both measured, or options out of range.
+        OptionError: a run without drop or swap, or whose drop put means in the place of blocks; without a pair of
+            blocks that both measured; or options out of range.
     """
     missing = [name for name in ("drop", "swap") if name not in run]
     if missing:
         raise OptionError(
             f"This run has no {' and no '.join(missing)}; it has {', '.join(run)}. Survey with "
             "measures=['drop', 'swap']."
+        )
+    if is_filled(run):
+        raise OptionError(
+            "This run's drop put a mean in the place of each contribution (drop.replace=mean), and swap is compared "
+            "with leaving blocks out. Survey again without replace."
         )
     drop, swap = run["drop"], run["swap"]
     dropped = set(drop["dropped"].values.tolist())

@@ -233,22 +233,26 @@ def _refuse_repeated(runs: Sequence[Run]) -> None:
     places = [id(run) if run.path is None else run.path.resolve() for run in runs]
     for run, place in zip(runs, places):
         if places.count(place) > 1:
-            where = "one in memory" if run.path is None else repr(str(run.path))
             if any("prompts" in other.cut for other, its in zip(runs, places) if its == place):
-                raise OptionError(_parts_of_one(where))
+                raise _parts_of_one(run)
             raise OptionError(
-                f"The same run was given twice ({where}); a run does not differ from itself. Give each run once."
+                f"The same run was given twice ({_place_of(run)}); a run does not differ from itself. Give each run "
+                "once."
             )
     # parts of a run in memory, or of a copied folder, are other objects in other places
     for run, other in combinations(runs, 2):
         if "prompts" in (*run.cut, *other.cut) and run.manifest["identity"] == other.manifest["identity"]:
-            raise OptionError(_parts_of_one("one in memory" if run.path is None else repr(str(run.path))))
+            raise _parts_of_one(run)
     _refuse_parts(runs)
 
 
-def _parts_of_one(where: str) -> str:
-    return (
-        f"Parts of one run were given ({where}), which can differ in their prompts alone. Compare groups of "
+def _place_of(run: Run) -> str:
+    return "one in memory" if run.path is None else repr(str(run.path))
+
+
+def _parts_of_one(run: Run) -> OptionError:
+    return OptionError(
+        f"Parts of one run were given ({_place_of(run)}), which can differ in their prompts alone. Compare groups of "
         f"its prompts by a label: group(run, by=...) ({name_command('group')} RUN --by LABEL)."
     )
 

@@ -166,13 +166,8 @@ def _lens_in(place: Path, content: Any, advice: str) -> FittedLens:
     layers, prompts = sorted(matrices), content["n_prompts"]
     # the reference counts the outputs of blocks from 0, and boundaries count the embedding first
     boundaries = [layer + 1 for layer in layers]
-    if boundaries[0] < 1:
-        raise StoreError(
-            f"{place} is no Jacobian lens: it has a matrix of boundary {boundaries[0]}, and a published one has those "
-            f"of the outputs of blocks, from 1 on. {advice}"
-        )
     means_BDD = torch.stack([matrices[layer].detach().float() for layer in layers])
-    fault = _fault_of([prompts], boundaries, means_BDD, None)
+    fault = _fault_of([prompts], boundaries, means_BDD, None, first=1)
     if fault:
         raise StoreError(f"{place} is no Jacobian lens: {fault}. {advice}")
     sums_BDD = means_BDD * prompts
@@ -180,12 +175,18 @@ def _lens_in(place: Path, content: Any, advice: str) -> FittedLens:
     return FittedLens(origin, boundaries, sums_BDD[None], [prompts], torch.zeros(len(layers), dtype=torch.float64))
 
 
-def _fault_of(counts: Sequence[Any], boundaries: Sequence[Any], matrices: Tensor, n_blocks: int | None) -> str:
-    """Say why numbers in a file are none of a lens; empty where they are."""
+def _fault_of(
+    counts: Sequence[Any], boundaries: Sequence[Any], matrices: Tensor, n_blocks: int | None, first: int = 0
+) -> str:
+    """Say why numbers in a file are none of a lens; empty where they are.
+
+    Args:
+        first: the first boundary that there may be a matrix of.
+    """
     if not all(map(_is_count, counts)) or not any(counts):
         return f"it is of {elided(' and '.join(map(repr, counts)), 40)} prompts, and a whole number from 1 on is needed"
     last = math.inf if n_blocks is None else n_blocks
-    outside = next((b for b in boundaries if not _is_count(b) or not b <= last), None)
+    outside = next((b for b in boundaries if not _is_count(b) or not first <= b <= last), None)
     if outside is not None:
         return f"it has a matrix of boundary {elided(repr(outside), 40)}"
     if list(boundaries) != sorted({*boundaries}):

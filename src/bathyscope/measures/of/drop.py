@@ -152,9 +152,8 @@ def _require_others(prompts: Sequence[TokenizedPrompt], first: int) -> None:
     tokens = {prompt.ids: len(prompt) - first for prompt in prompts}
     if any(sum(tokens.values()) == count for count in tokens.values()):
         raise PromptError(
-            f"drop: replace='mean' needs the tokens of other prompts, and of {len(prompts)} prompts "
-            f"{len(tokens)} differ(s), without the first {first} tokens. Give more different prompts, or leave "
-            "replace out."
+            f"drop: replace='mean' needs the tokens of other prompts, and of {len(prompts)} prompts {len(tokens)} "
+            f"differ, without the first {first} tokens. Give more different prompts, or leave replace out."
         )
 
 

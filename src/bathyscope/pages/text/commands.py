@@ -86,11 +86,11 @@ def more_prompts(run: Run, count: int | None = None) -> str:
     Args:
         count: how many are needed; None = twice as many, or all of the source.
     """
-    if run.source != run.identity.dataset:
+    if run.unread:
         if count is None:
             return quote_prompts(run.identity.dataset)
         # a file without a number has more than were read, though no more than it has
-        if count <= run.manifest["record"]["notes"]["until"]["offered"]:
+        if count <= run.identity.prompts + run.unread:
             return quote_prompts(with_count(run.identity.dataset, count))
     return quote_more_prompts(run.identity.dataset, count)
 

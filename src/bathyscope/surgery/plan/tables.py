@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -107,7 +106,7 @@ def task_table(data: xr.Dataset, left_out: str) -> TextTable:
             [
                 *(row[name].item() for name in ("task", "metric", "documents")),
                 *(Estimate.of(row, name) for name in ("full", "pruned", "difference")),
-                *(_share(row[name].item()) for name in cut_off.values()),
+                *(row[name].item() for name in cut_off.values()),
             ]
             for row in rows
         ],
@@ -115,11 +114,6 @@ def task_table(data: xr.Dataset, left_out: str) -> TextTable:
         ["cut off: share of answers that the limit of tokens ended."] if cut_off else [],
         forms=forms | dict.fromkeys(cut_off, ".1%"),
     )
-
-
-def _share(value: float) -> float | None:
-    """Return a share; None for NaN, which the table shows as missing."""
-    return None if math.isnan(value) else value
 
 
 def _yes_or_no(holds: bool) -> str:

@@ -21,6 +21,7 @@ from bathyscope.errors import StoreError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model.identity import ModelIdentity
 from bathyscope.prompts.parts import clusters_in
+from bathyscope.runs.by_place import why_no_cost
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
@@ -189,12 +190,14 @@ def _row(run: Run) -> dict[str, Any]:
         for name, reading in _readings_of(run).items():
             row |= {name: reading.value, f"{name}_low": reading.low, f"{name}_high": reading.high}
     if "drop" in run:
+        row["loss"] = float(run["drop"]["baseline_loss"].mean())
+    if not why_no_cost(run):
         # the seed of the run, so that its own page has the same intervals
         added_PL, sampling = _added_losses(run["drop"], Sampling(seed=run.identity.seed))
         ends = np.array(mean_intervals(added_PL, sampling))
         row |= {"added_loss": np.nanmean(added_PL, axis=0)}
         row |= {"added_loss_low": ends[:, 0], "added_loss_high": ends[:, 1]}
-        row |= {"idle_blocks": count_idle_blocks(run), "loss": float(run["drop"]["baseline_loss"].mean())}
+        row["idle_blocks"] = count_idle_blocks(run)
     if "skip" in run and "output_all" in run["skip"]:
         effect = run["skip"]["output_all"].sel(part="block", reduction="mean")
         row["skip_effect"] = effect.mean("prompt").transpose("skipped").values
@@ -358,7 +361,7 @@ def depths_of(run: Run) -> dict[str, float]:
     values: dict[str, float] = {}
     if "lens" in run:
         values |= {f"depth/{name}": reading.value for name, reading in _readings_of(run).items()}
-    if "drop" in run:
+    if not why_no_cost(run):
         values["depth/idle_blocks"] = count_idle_blocks(run)
     return {name: value for name, value in values.items() if not np.isnan(value)}
 

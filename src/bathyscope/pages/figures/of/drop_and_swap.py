@@ -21,6 +21,7 @@ from bathyscope.pages.figures.kit.series import Look
 from bathyscope.pages.figures.kit.summary import weights_of
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.prompts.parts import clusters_in, resampled
+from bathyscope.runs.by_place import is_filled
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import Contrast, Reading, Term, contrast, paired_difference
 
@@ -59,8 +60,9 @@ class DropAndSwap(NamedTuple):
 
 def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     """Draw top-1 agreement and KL: a row for each model, with the paired difference."""
-    panels = []
-    for name, metric in _METRICS.items():
+    panels: list[Panel] = []
+    # a mean in a block's place leaves no block out
+    for name, metric in ({} if is_filled(run) else _METRICS).items():
         effects = _measure_effects(run, name, metric.reduce, options)
         if effects is not None:
             panels.append(_make_panel(name, [Member("this model", 0, effects)]))
