@@ -17,11 +17,9 @@ import torch
 from gguf import GGMLQuantizationType, GGUFWriter, RopeScalingType
 from support.gguf_files import BLOCKS, VOCABULARY, Written, write_llama
 from transformers import AutoModelForCausalLM
-from transformers.integrations.gguf import reader
 
 import bathyscope
 from bathyscope import ModelError
-from bathyscope.core import gguf_headers
 from bathyscope.core.cache import stored_smollm2
 from bathyscope.model import Model
 from bathyscope.model import gguf as gguf_module
@@ -85,32 +83,6 @@ def test_no_vocabulary_is_read_an_array_a_token(written: Written, monkeypatch: p
     monkeypatch.setattr(gguf.GGUFReader, "_get_field_parts", of_one_value)
     assert len(bathyscope.load(written.path).tokenizer) == len(VOCABULARY)
     assert bathyscope.estimate(str(written.path), tokens=64)
-
-
-def test_the_lists_of_a_header_are_walked_once(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check, the configuration, the weights and the tokenizer share one reading."""
-    walked: list[str] = []
-
-    def counted(owner: Any, name: str) -> None:
-        function = getattr(owner, name)
-
-        def count(*arguments: Any, **options: Any) -> Any:
-            walked.append(name)
-            return function(*arguments, **options)
-
-        monkeypatch.setattr(owner, name, count)
-
-    def plain(blob: Any, gguf_path: str, string_arrays: Any = ()) -> Any:
-        pytest.fail("the library has read metadata itself")
-
-    monkeypatch.setattr(reader, "_read_metadata", plain)
-    counted(gguf_module._Header, "pass_texts")
-    counted(gguf_headers, "walk_texts")
-    model = bathyscope.load(written.path)
-    assert len(model.tokenizer) == len(VOCABULARY)
-    assert walked == ["pass_texts", "pass_texts"], "tokens and merges"
-    assert model.gguf is not None
-    assert not vars(model.gguf.reading)["_values"], "nobody comes after the tokenizer"
 
 
 def test_an_estimate_reads_a_header_once(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:

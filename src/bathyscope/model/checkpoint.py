@@ -197,7 +197,7 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
     # without this, versions of transformers that can compute with packed weights would leave them packed
     kinds: Any = getattr(transformers, "GgufConfig", None)
     unpacked = {} if kinds is None else {"quantization_config": kinds(dequantize=True)}
-    with loading_errors(name, device), without_bar(), quick_headers(file.reading):
+    with loading_errors(name, device), without_bar(), quick_headers():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(file.path.parent),
             config=config,

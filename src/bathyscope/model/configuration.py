@@ -22,7 +22,7 @@ _MOST_BLOCKS = 10_000
 def gguf_config(name: str, file: GgufFile) -> Any:
     """Return the configuration that transformers makes of a GGUF file's header."""
     try:
-        with quick_headers(file.reading):
+        with quick_headers():
             config = AutoConfig.from_pretrained(str(file.path.parent), gguf_file=file.path.name)
     except Exception as error:
         if "upported" in str(error) or isinstance(error, KeyError):

@@ -1,34 +1,29 @@
 """GGUF files, looked at before they are loaded: what they hold, how it is stored, and whether all of it is there.
 
 transformers reads the weights. Its own messages on damaged files are those of numpy, and come after half a minute; the
-header is therefore read here first, which takes a fraction of a second. What was read of its lists serves transformers
-too.
+header is therefore read here first, which takes a fraction of a second.
 """
 
 from __future__ import annotations
 
 import hashlib
-import mmap
 import re
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from io import SEEK_CUR
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from bathyscope.core.foreign import open_regular, require_regular
-from bathyscope.core.gguf_headers import HeaderReading
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 from bathyscope.model.gguf_sizes import unstored_size
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 SUFFIX: Final = ".gguf"
 _MAGIC: Final = b"GGUF"
@@ -36,7 +31,6 @@ _VERSIONS: Final = (2, 3)
 _STRING, _ARRAY = 8, 9
 # struct formats of the container's number types, by their codes
 _NUMBERS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_LENGTH: Final = struct.Struct("<Q")
 _LONGEST_TEXT: Final = 1 << 26
 _LONGEST_HEADER: Final = 1 << 28
 """Bytes that are read of a header, at most: ten times a vocabulary of half a million tokens with its merges."""
@@ -63,7 +57,6 @@ class GgufFile:
         has_tokenizer: it holds a vocabulary.
         elements: number of weights by how they are stored (``Q4_1``, ``F32`` …).
         left_over: a sentence about blocks that the file holds and its header does not ask for; None = it has no others.
-        reading: the header's lists, for whoever reads it next.
     """
 
     path: Path
@@ -71,7 +64,6 @@ class GgufFile:
     has_tokenizer: bool
     elements: Mapping[str, int]
     left_over: str | None = None
-    reading: HeaderReading = field(kw_only=True, repr=False, compare=False)
 
     @property
     def quantisation(self) -> str:
@@ -83,20 +75,6 @@ class GgufFile:
         """The hash of the whole file."""
         with open_regular(self.path) as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
-
-    def load_tokenizer(self) -> PreTrainedTokenizerBase | None:
-        """Return the tokenizer of the file; None without a vocabulary.
-
-        Raises:
-            ModelError: it cannot be built.
-        """
-        from bathyscope.prompts.tokenizer import load_gguf_tokenizer
-
-        # the last that reads the header's lists, which are as large as the vocabulary
-        try:
-            return load_gguf_tokenizer(self.path, self.reading) if self.has_tokenizer else None
-        finally:
-            self.reading.release()
 
     def identity(self) -> dict[str, str]:
         """Return what a run says of it: name, hash and quantisation; the folder is no part of it."""
@@ -158,28 +136,25 @@ def _absent(path: Path) -> str:
 class _Header:
     """Reads the little-endian values of a header; a value that the file ends in is a truncated file."""
 
-    def __init__(self, path: Path, content: mmap.mmap, reading: HeaderReading) -> None:
-        self._path, self._content, self._reading = path, content, reading
-        self._size = len(content)
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
+        self._path, self._stream = path, stream
+        self._size = path.stat().st_size
         self._read = 0
-        self.place = len(_MAGIC)
 
     def take(self, size: int) -> bytes:
         # a damaged number may ask for more bytes than there is memory
-        self.skip(size)
-        self._count_bytes(size)
-        return self._content[self.place - size : self.place]
-
-    def skip(self, size: int) -> None:
-        """Pass over values; a file with holes may say that they are larger than memory."""
-        if self.place + size > self._size:
+        if self._stream.tell() + size > self._size:
             raise ModelError(_truncated(self._path, "it ends within its header"))
-        self.place += size
-
-    def _count_bytes(self, size: int) -> None:
         self._read += size
         if self._read > _LONGEST_HEADER:
             raise ModelError(f"{self._path} is damaged: its header has more than 256 MiB; download it again.")
+        return self._stream.read(size)
+
+    def skip(self, size: int) -> None:
+        """Pass over values; a file with holes may say that they are larger than memory."""
+        if self._stream.tell() + size > self._size:
+            raise ModelError(_truncated(self._path, "it ends within its header"))
+        self._stream.seek(size, SEEK_CUR)
 
     def count(self, most: int, what: str) -> int:
         """Read how many of something follow; more than any model has is damage, and would be read for hours."""
@@ -193,36 +168,12 @@ class _Header:
 
     def text(self) -> str:
         length = self.number("Q")
-        self._require_text(length)
-        return self.take(length).decode("utf-8", "replace")
-
-    def _require_text(self, length: int) -> None:
         if length > _LONGEST_TEXT:
             raise ModelError(f"{self._path} is damaged: its header holds a text of {length} bytes; download it again.")
-
-    def pass_texts(self) -> None:
-        """Read a list of texts, for those that come later."""
-        count, start = self.count(_MOST_TEXTS, "texts"), self.place
-        texts: list[bytes] = []
-        # ``text`` for each of half a million, without a call for each
-        content, place, length_of, last = self._content, start, _LENGTH.unpack_from, self._size - _LENGTH.size
-        most = start + _LONGEST_HEADER - self._read
-        for _ in range(count):
-            if place > last:
-                raise ModelError(_truncated(self._path, "it ends within its header"))
-            (length,) = length_of(content, place)
-            place += _LENGTH.size + length
-            if length > _LONGEST_TEXT or place > self._size or place > most:
-                self.place = place - length
-                self._require_text(length)
-                self.take(length)
-            texts.append(content[place - length : place])
-        self._count_bytes(place - start)
-        self.place = place
-        self._reading.keep_texts(start, texts, place)
+        return self.take(length).decode("utf-8", "replace")
 
     def value(self, kind: int) -> str | int | float | None:
-        """Read a text or a number; lists are passed over."""
+        """Read a text or a number; arrays are passed over."""
         if kind == _STRING:
             return self.text()
         if kind == _ARRAY:
@@ -230,7 +181,8 @@ class _Header:
             if inner in _NUMBERS:
                 self.skip(struct.calcsize(f"<{_NUMBERS[inner]}") * self.number("Q"))
             elif inner == _STRING:
-                self.pass_texts()
+                for _ in range(self.count(_MOST_TEXTS, "texts")):
+                    self.text()
             else:
                 raise ModelError(f"{self._path} is damaged: its header holds lists of type {inner}; download it again.")
             return None
@@ -246,12 +198,7 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
         raise ModelError(
             f"{path} is not a GGUF file (it does not begin with GGUF). Download it again, or give a checkpoint folder."
         )
-    reading = HeaderReading(path)
-    with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return _read_values(path, stream, _Header(path, content, reading), reading)
-
-
-def _read_values(path: Path, stream: BinaryIO, header: _Header, reading: HeaderReading) -> GgufFile:
+    header = _Header(path, stream)
     version = header.number("I")
     if version not in _VERSIONS:
         raise ModelError(f"{path} is GGUF of version {version}; versions 2 and 3 can be read. Convert it again.")
@@ -271,7 +218,7 @@ def _read_values(path: Path, stream: BinaryIO, header: _Header, reading: HeaderR
     alignment = values.get("general.alignment", 32)
     if not isinstance(alignment, int) or not 0 < alignment <= _LONGEST_TEXT:
         raise ModelError(f"{path} is damaged: its alignment is {alignment!r:.40}; download it again.")
-    start = -(-header.place // alignment) * alignment
+    start = -(-stream.tell() // alignment) * alignment
     elements = _stored(path, kinds, start, path.stat().st_size)
     architecture = str(values.get("general.architecture", "unknown"))
     if larger := unstored_size(values, shapes):
@@ -287,7 +234,6 @@ def _read_values(path: Path, stream: BinaryIO, header: _Header, reading: HeaderR
         "tokenizer.ggml.tokens" in values,
         elements,
         _left_over(values.get(f"{architecture}.block_count"), [tensor for tensor, *_ in kinds]),
-        reading=reading,
     )
 
 

@@ -137,7 +137,7 @@ class Model:
         Raises:
             ModelError: it cannot be loaded.
         """
-        from bathyscope.prompts.tokenizer import load_tokenizer
+        from bathyscope.prompts.tokenizer import load_gguf_tokenizer, load_tokenizer
 
         if self.given_tokenizer is not None:
             return self.given_tokenizer
@@ -145,7 +145,7 @@ class Model:
             # its name says how it was derived, and leads to no files
             return self.origin.tokenizer
         if self.gguf is not None:
-            return self.gguf.load_tokenizer()
+            return load_gguf_tokenizer(self.gguf.path) if self.gguf.has_tokenizer else None
         source = self._checkpoint
         if source is None:
             return None

@@ -86,11 +86,11 @@ class Notices:
                 f"{len(self.marked)} of {where} hold special tokens, and chat=True writes them into the user's turn; "
                 f"the first is prompt {name!r}: {mark}. Leave chat out for chats that are written out."
             )
-        if self.strange:
+        if self.strange and self.unknown is not None:
             name, share = next(iter(self.strange.items()))
-            word = tokenizer.convert_ids_to_tokens(self.unknown)
+            unknown = tokenizer.convert_ids_to_tokens(self.unknown)
             warn(
-                f"In {len(self.strange)} of {where} half of the tokens or more are {word}, which stands "
+                f"In {len(self.strange)} of {where} half of the tokens or more are {unknown}, which stands "
                 f"for what the tokenizer does not know; the first is prompt {name!r}: {share}. Give texts of the "
                 "model's own language, or load the model with its own tokenizer (load(model, tokenizer=…))."
             )

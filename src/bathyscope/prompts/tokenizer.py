@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bathyscope.core.gguf_headers import HeaderReading, quick_headers
+from bathyscope.core.gguf_headers import quick_headers
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError, warn
 
@@ -79,12 +79,8 @@ def load_tokenizer(
     return chosen
 
 
-def load_gguf_tokenizer(file: Path, reading: HeaderReading) -> PreTrainedTokenizerBase:
+def load_gguf_tokenizer(file: Path) -> PreTrainedTokenizerBase:
     """Return the tokenizer that transformers builds from a GGUF file's vocabulary and merges.
-
-    Args:
-        file: its path.
-        reading: its header's lists, so far as they have been read.
 
     Raises:
         ModelError: it cannot be built, or turns text into no tokens.
@@ -92,7 +88,7 @@ def load_gguf_tokenizer(file: Path, reading: HeaderReading) -> PreTrainedTokeniz
     from transformers import AutoTokenizer
 
     try:
-        with quick_headers(reading):
+        with quick_headers():
             tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
     except Exception as error:  # transformers raises whatever its parsers raise
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
