@@ -74,6 +74,7 @@ _MODULES = ("extend",)
 # Runs and other results lie below what draws them, and this file above both.
 enter_above(
     {
+        "among": "bathyscope.pages.among.standing:among",
         "card": "bathyscope.pages.head.notebook:notebook_html",
         "explore": "bathyscope.pages.explorer.widget:explorer",
         "picture": "bathyscope.pages.figures.results:picture",

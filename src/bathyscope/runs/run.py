@@ -316,6 +316,22 @@ class Run(RunContents):
         """
         return from_above("plot")(self, panel, ax, **choices)
 
+    def among(self) -> Any:
+        """Where the model is among those whose depths papers print, and among those measured for the package.
+
+        Returns:
+            A result: ``text`` says it in sentences, ``to_dataframe()`` has a row for every model and depth, each with
+            what it was measured on, and ``picture()`` is a strip. Depths are shares of a model's blocks.
+
+        Raises:
+            OptionError: neither lens nor stream was measured, or some blocks alone.
+
+        Example:
+            >>> run.among().to_dataframe().kind.unique().tolist()
+            ['run', 'trained', 'untrained', 'published']
+        """
+        return from_above("among")(self)
+
     def tables(self) -> list[TextTable]:
         """Return what people read of it: every estimate of effective depth, or what it holds where it has none.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import OptionalText, Partial, make_app, open_run
+from bathyscope.cli.arguments import OptionalText, Partial, check_picture, make_app, open_run, write_picture
 from bathyscope.cli.console import (
     Format,
     say,
@@ -52,6 +52,7 @@ Examples:
   bathyscope show runs/qwen --measure lens --prompts level=2 --blocks 0-5 --raw --format csv > lens.csv
   bathyscope show runs/qwen --measure effective_depth --format json | jq .
   bathyscope show runs/qwen --format card --out depth.md
+  bathyscope show runs/qwen --among --out among.png
 
 A card is Markdown with the depth profile, and the numbers as JSON; a badge is an SVG
 of one line, for a README or a model card."""
@@ -75,6 +76,7 @@ def show_command(
     prompts: OptionalText = None,
     variables: OptionalText = None,
     blocks: OptionalText = None,
+    among: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     partial: Partial = False,
 ) -> int:
     """Print results.
@@ -83,11 +85,13 @@ def show_command(
         run: folder that a survey, prune or repair wrote.
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
         cluster: label of prompts that belong together, such as document; intervals resample them as one.
-        out: of a badge (.svg) or card (.md, with the picture next to it), the file; not given = standard output.
+        out: of a badge (.svg) or card (.md, with the picture next to it), the file; not given = standard output. With
+            --among, the file of its picture (.png, .svg or .pdf).
         raw: every value of every prompt, in place of means by block with their intervals.
         prompts: some of them, by number (0-4,7), id, or label (level=2).
         variables: some of them, such as kl,entropy.
         blocks: some of them, and boundaries of the same numbers, such as 0-5.
+        among: where the model is among those whose depths papers print, and among those measured for the package.
     """
     from bathyscope.runs.folder import is_course
     from bathyscope.surgery.benchmarks.shelf import is_evaluation
@@ -95,13 +99,21 @@ def show_command(
     from bathyscope.surgery.repairing.repaired import is_repaired
 
     selection = {"prompts": prompts, "variables": variables, "blocks": blocks}
+    if among:
+        if measure is not None or cluster is not None or raw or format in ("badge", "card"):
+            raise OptionError("--among is a table of its own, and takes no --measure, --cluster, --raw, badge or card.")
+        _show_among(_select(open_run(run, partial), selection), format, out)
+        return 0
     if format == "badge" or format == "card":
         if measure is not None or cluster is not None or raw:
             raise OptionError(f"--measure, --cluster and --raw are of tables; leave them out with --format {format}.")
         _write_up(_select(open_run(run, partial), selection), format, out)
         return 0
     if out is not None:
-        raise OptionError("--out is the file of a badge or a card (--format); send a table to a file with > FILE.")
+        raise OptionError(
+            "--out is the file of a badge or a card (--format), or of the picture of --among; send a table to a file "
+            "with > FILE."
+        )
     if is_plan(run) or is_repaired(run):
         _show_act(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
         return 0
@@ -148,6 +160,14 @@ def _write_up(run: bathyscope.Run, format_: _Document, out: Path | None) -> None
     else:
         picture = f" and {out.with_suffix('.svg')}" if format_ == "card" else ""
         say(f"Written: {out}{picture}")
+
+
+def _show_among(run: bathyscope.Run, format_: Format, out: Path | None) -> None:
+    """Print where a run's model is among others, and write the picture where a file is named for it."""
+    check_picture(out)
+    standing = run.among()
+    print_result(standing, format_)
+    write_picture(out, standing)
 
 
 def _show_act(run: str, measure: str | None, format_: Format, **options: Any) -> None:

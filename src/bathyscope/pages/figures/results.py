@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from bathyscope.pages.figures.kind import Drawing
 from bathyscope.pages.figures.of import (
+    among,
     course,
     depth_performance,
     diff,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from bathyscope.core.result import TabledResult
 
 DRAWINGS: Final[Mapping[str, Callable[[xr.Dataset], Drawing]]] = {
+    "among": among.drawing,
     "course": course.drawing,
     "depth_performance": depth_performance.drawing,
     "diff": diff.drawing,

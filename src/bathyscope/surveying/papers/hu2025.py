@@ -63,6 +63,7 @@ REPRODUCTION: Final = Reproduction(
             "The published depths are of weights in 8 bits (LLM.int8), those measured here of the checkpoints' own "
             "weights: a depth may differ by a block or two for that alone.",
             {"residual.cosines": "cosine", "lens.kl_lens_final": "kl", "lens.overlap": "overlap"},
+            weights="8 bits (LLM.int8)",
         ),
         "2": Table(
             "sizes of the models",

@@ -78,6 +78,7 @@ class Table:
         values: model → for each quantity the numbers by data, or the one number.
         note: what has to be known to compare with them.
         marked: panel or variable → the estimator whose published depths are marked there.
+        weights: in which precision the models were measured; empty where nothing was computed.
     """
 
     shows: str
@@ -86,6 +87,7 @@ class Table:
     values: Mapping[str, tuple[tuple[int, ...], ...]]
     note: str = ""
     marked: Mapping[str, str] = field(default_factory=dict)
+    weights: str = ""
 
     def published(self, model: str | None, quantity: str, data: str = "") -> int | None:
         """Return the published number; None for a model, or data, that the table does not have."""
