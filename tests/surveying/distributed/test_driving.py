@@ -152,18 +152,22 @@ def test_random_kills_of_workers_change_no_byte(folder: Path, tmp_path: Path) ->
     many = [prompt for _ in range(WORKER_KILLS // 4 + 1) for prompt in prompts()]
     asked = {"measures": MEASURES, "batch_tokens": 20, "progress": False, "control": "shuffled_text"}
     bathyscope.survey(folder, many, out=tmp_path / "one", **asked)
-    end = threading.Event()
     killed: list[int] = []
-    killer = threading.Thread(target=kill_at_random, args=(tmp_path / "many", worker_pids, killed, end))
-    killer.start()
-    try:
-        found = bathyscope.survey(folder, many, out=tmp_path / "many", engine="ray", workers=2, **asked)
-    finally:
-        end.set()
-        killer.join()
-    assert len(set(killed)) == WORKER_KILLS
-    assert hashes(tmp_path / "many") == hashes(tmp_path / "one")
-    assert list(found.controls) == ["shuffled_text-0"]
+    surveys = 0
+    # how many kills a survey has time for is the machine's matter, and how many there are in all is not
+    while len(set(killed)) < WORKER_KILLS:
+        out, end = tmp_path / f"many-{surveys}", threading.Event()
+        before, surveys = len(killed), surveys + 1
+        killer = threading.Thread(target=kill_at_random, args=(out, worker_pids, killed, end))
+        killer.start()
+        try:
+            found = bathyscope.survey(folder, many, out=out, engine="ray", workers=2, **asked)
+        finally:
+            end.set()
+            killer.join()
+        assert len(killed) > before, "a survey ended before one of its workers was killed"
+        assert hashes(out) == hashes(tmp_path / "one")
+        assert list(found.controls) == ["shuffled_text-0"]
 
 
 @pytest.mark.thorough
