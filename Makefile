@@ -7,7 +7,7 @@ ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 CODE := src packages studies tests benchmarks conftest.py docs/*.py
 
-.PHONY: demo docs test test-all test-thorough test-any-machine times check bench bench-real bench-gpu peers mutants wheels format clean
+.PHONY: demo docs test test-all test-thorough test-any-machine times check bench bench-real bench-gpu campaign peers mutants wheels format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
@@ -44,6 +44,10 @@ check: $(READY)
 
 bench: $(READY)
 	$(PY) benchmarks/run_all.py
+
+# the papers' numbers on their own models: days on one GPU; FLAGS="--dry-run" lists what it would take
+campaign: $(READY)
+	$(PY) -m studies.campaign $(FLAGS)
 
 # about eight minutes on an H200; FLAGS=--tiny tries everything on a CPU
 bench-gpu: $(READY)
