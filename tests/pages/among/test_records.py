@@ -55,6 +55,9 @@ def test_a_record_measured_again_is_the_record() -> None:
     run = bathyscope.survey(str(bundled_model()), str(bundled_prompts()), measures=["residual", "lens"], progress=False)
     again = {one.quantity: one for one in run.among().records if one.kind == "run"}
     stored = {one.quantity: one for one in measured() if one.model == TRAINED[0]}
+    # and no other model than itself
+    assert TRAINED[0] in {one.model for one in measured()}
+    assert TRAINED[0] not in {one.model for one in run.among().records if one.kind != "run"}
     assert set(stored) == {HALF, *CURVES}
     for quantity, one in stored.items():
         assert (again[quantity].prompts, again[quantity].weights) == (one.prompts, one.weights)

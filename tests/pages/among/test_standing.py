@@ -95,7 +95,7 @@ def test_data_of_a_paper_are_compared_with_the_same_alone(run: Run) -> None:
     others = [each for each in rows if each.kind == "published"]
     standing = Standing((record("run", 0.5, 0.4, 0.6, "kl", data="gsm8k:5@test.jsonl"), *others))
     assert {each.data for each in alike(standing.records, "kl")} == {"gsm8k"}
-    assert "other prompts of the same data" in standing.text
+    assert "from 10 other prompts of these data" in standing.text
     assert "12 models on gsm8k (" in standing.text
     elsewhere = run.among()
     assert {each.data for each in alike(elsewhere.records, "kl")} == {"hellaswag", "gsm8k", "aime2024"}
@@ -132,7 +132,10 @@ def test_counts_are_of_intervals_that_lie_apart(
     assert numbers is not None
     assert list(map(int, numbers.groups())) == [len(trained), before, behind, len(trained) - before - behind]
     least, most = (f"{100 * end(share for _, share, _ in untrained):.0f}" for end in (min, max))
-    assert f"untrained models read {least} %" in text or f"untrained models read {least} to {most} %" in text
+    assert (
+        f"untrained models of their shapes read {least} %" in text
+        or f"untrained models of their shapes read {least} to {most} %" in text
+    )
 
 
 def test_a_single_prompt_has_no_place_between_intervals() -> None:

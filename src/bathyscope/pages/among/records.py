@@ -23,6 +23,8 @@ FILE: Final = Path(__file__).with_name("records.csv")
 HALF: Final = "half"
 QUANTITIES: Final = (HALF, *CURVES)
 """The depth of the head, and the criteria that papers print."""
+UNTRAINED: Final = ", untrained"
+"""In the names of untrained models, behind the name of the model whose shape they have."""
 
 Kind = Literal["run", "trained", "untrained", "published"]
 

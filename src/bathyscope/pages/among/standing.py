@@ -18,7 +18,7 @@ from bathyscope.core.tables import TextTable
 from bathyscope.core.text import counted, without_folders, without_places, written_out
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import COSINES, depth_inputs
-from bathyscope.pages.among.records import HALF, QUANTITIES, DepthRecord, Kind, columns, measured, published
+from bathyscope.pages.among.records import HALF, QUANTITIES, UNTRAINED, DepthRecord, Kind, columns, measured, published
 from bathyscope.runs.run import Run
 from bathyscope.statistics.effective_depth import CURVES, effective_depth
 from bathyscope.statistics.sampling import Sampling
@@ -75,7 +75,7 @@ class Standing(TabledResult):
         placed = _placed(subject, trained, "trained models of the package")
         return (
             f"Half of the tokens keep their final prediction from {_share(subject)} of the {blocks} on. {placed}, and "
-            f"their untrained models read {_extent(untrained)}."
+            f"untrained models of their shapes read {_extent(untrained)}."
         )
 
     def _among_published(self) -> str:
@@ -103,8 +103,8 @@ class Standing(TabledResult):
             counts = written_out(sorted({record.prompts for record in others}))
             weights = written_out(list(dict.fromkeys(record.weights for record in others)))
             same = all(is_same_data(subject.data, record.data) for record in others)
-            which = "other prompts of the same data" if same else "other data"
-            read += f", and papers print no intervals, from {counts} prompts of {which} and weights in {weights}"
+            which = "other prompts of these data" if same else "prompts of other data"
+            read += f", and papers print no intervals, from {counts} {which} and weights in {weights}"
         return f"{read}: what parts these rows may be the data and not the model."
 
 
@@ -123,7 +123,10 @@ def among(run: Run) -> Standing:
             f"This run has no depth to set among others (it holds: {', '.join(run.measures) or 'nothing'}). Survey "
             "with the lens (measures=['residual', 'lens'])."
         )
-    return Standing((*subject, *measured(), *published()))
+    # a run of one of these models is no other model, and an interval always overlaps with that of its own numbers
+    weights = f"hash {run.identity.weight_hash[:_HASH_LETTERS]}"
+    others = [record for record in measured() if not record.weights.endswith(weights)]
+    return Standing((*subject, *others, *published()))
 
 
 def records_of(run: Run) -> list[DepthRecord]:
@@ -180,7 +183,7 @@ def _placed(subject: DepthRecord, others: Sequence[DepthRecord], what: str) -> s
         return f"Of {total} {what} this is {_extent(others)} (one prompt tells no interval)"
     return (
         f"Of {total} {what}, {earlier} keep theirs from less of their blocks on, {later} from more, and the intervals "
-        f"of {total - earlier - later} overlap with this one"
+        f"of {total - earlier - later} overlap with its own"
     )
 
 
@@ -199,24 +202,32 @@ def _extent(records: Sequence[DepthRecord]) -> str:
 
 
 def _table(records: Sequence[DepthRecord], quantity: str) -> TextTable:
-    """Return the models in the order of their depths; those of a paper are a line for each of its data."""
-    chosen = [record for record in records if record.quantity == quantity and not math.isnan(record.share)]
-    lines = [
-        (record.share, [record.model, _KINDS[record.kind], _share(record), *_protocol_of(record)])
-        for record in chosen
-        if record.kind != "published"
+    """Return the models in the order of their depths; untrained ones of a shape, and a paper's on some data, as one."""
+    groups: dict[tuple[str, ...], list[DepthRecord]] = {}
+    for record in records:
+        if record.quantity == quantity and not math.isnan(record.share):
+            groups.setdefault(_group_of(record), []).append(record)
+    rows = sorted(groups.items(), key=lambda item: min(record.share for record in item[1]))
+    cells = [
+        [name, _KINDS[members[0].kind], _share(members[0]) if len(members) == 1 else _extent(members), *protocol]
+        for (name, *protocol), members in ((_named(key, members), members) for key, members in rows)
     ]
-    printed: dict[tuple[str, ...], list[DepthRecord]] = {}
-    for record in chosen:
-        if record.kind == "published":
-            printed.setdefault(tuple(_protocol_of(record)), []).append(record)
-    for protocol, group in printed.items():
-        row = [counted(len(group), "model"), _KINDS["published"], _extent(group), *protocol]
-        lines.append((min(record.share for record in group), row))
-    cells = [row for _, row in sorted(lines, key=lambda line: line[0])]
     headings = ["Model", "", "Share of blocks", "Data (prompts)", "Weights", "Source"]
     return TextTable(headings, cells, title=quantity, optional=("Weights", "Source"))
 
 
-def _protocol_of(record: DepthRecord) -> list[str]:
-    return [f"{record.data} ({record.prompts})", record.weights, record.source]
+def _group_of(record: DepthRecord) -> tuple[str, ...]:
+    """Return what records of one line of a table have in common, the name first."""
+    name = "" if record.kind == "published" else record.model.partition(UNTRAINED)[0]
+    weights = record.weights.partition(",")[0]
+    return (name, record.kind, f"{record.data.partition('?')[0]} ({record.prompts})", weights, record.source)
+
+
+def _named(group: tuple[str, ...], members: Sequence[DepthRecord]) -> list[str]:
+    """Return the cells of a line but for its depth: how many models it is of where they are not one."""
+    name, kind, *protocol = group
+    if kind == "published":
+        name = counted(len(members), "model")
+    elif kind == "untrained":
+        name = f"{len(members)} like {name}"
+    return [name, *protocol]
