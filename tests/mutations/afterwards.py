@@ -174,7 +174,7 @@ _COMPARISON = (
         "analysis/depths/test_pairing.py",
     ),
     Bug(
-        "analysis/depths/comparing",
+        "analysis/depths/cohorts",
         "the-second-runs-prompts-stay-unsorted",
         "matched.second[others]]",
         "np.sort(matched.second[others])]",
