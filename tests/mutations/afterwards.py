@@ -181,17 +181,17 @@ _COMPARISON = (
         "analysis/depths/test_comparing.py",
     ),
     Bug(
-        "analysis/depths/questions",
+        "analysis/depths/cohorts",
         "a-difference-turned-round",
-        "(reference, other), (-1.0, 1.0))",
-        "(reference, other), (1.0, -1.0))",
+        "OTHER_MINUS_REFERENCE: Final = (-1.0, 1.0)",
+        "OTHER_MINUS_REFERENCE: Final = (1.0, -1.0)",
         "analysis/depths/test_comparing.py",
     ),
     Bug(
         "analysis/depths/grouping",
         "groups-are-compared-the-other-way-round",
-        "two_sample_difference(row[a], row[b], sampling)",
-        "two_sample_difference(row[b], row[a], sampling)",
+        "_difference(reference[name], other[name], sampling)",
+        "_difference(other[name], reference[name], sampling)",
         "analysis/depths/test_grouped.py",
     ),
     Bug(

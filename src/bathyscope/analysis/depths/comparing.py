@@ -6,17 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from bathyscope.analysis.depths.cohorts import Cohort, cohorts_of, terms_of
+from bathyscope.analysis.depths.cohorts import Cohort, Contrasted, cohorts_of, contrasted, why_no_interval
 from bathyscope.analysis.depths.draws import draw_as_one
 from bathyscope.analysis.depths.equivalence import bound_text, equivalence_bounds, require_bound
-from bathyscope.analysis.depths.leading import (
-    Leading,
-    block_costs,
-    block_data,
-    depth_readings,
-    reading_data,
-    why_no_interval,
-)
+from bathyscope.analysis.depths.leading import block_data, lead, reading_data
 from bathyscope.analysis.depths.questions import (
     Pairs,
     PlannedContrast,
@@ -34,12 +27,8 @@ from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.names import run_names
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
-from bathyscope.statistics.difference import Contrast, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
-from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import Sampling
-
-NAN = math.nan
 
 
 @takes(CompareOptions)
@@ -130,49 +119,24 @@ def _answer(
     unit: str,
 ) -> ComparisonRow:
     readings = [side.readings() for side in comparison.sides]
-    order = [member for cohort in cohorts for member in cohort.members]
-    contrasts, ratios, reasons = [], [], []
+    outcomes, reasons = [], []
     for name in estimators:
-        terms = terms_of([by_name[name] for by_name in readings], comparison.coefficients, cohorts)
-        difference = contrast(terms, sampling, bound=bound)
-        by_side = dict(zip(order, difference.estimates))
-        contrasts.append(difference)
-        ratios.append((by_side.get(0, NAN), by_side.get(len(comparison.sides) - 1, NAN)))
+        by_side = [readings_of_side[name] for readings_of_side in readings]
+        outcomes.append(contrasted(by_side, comparison.coefficients, cohorts, sampling, bound))
         why = [estimates_of[id(side)][name].reason for side in comparison.sides]
-        reasons.append(_reason(comparison, difference, by_side, why, unit))
+        reasons.append(_reason(comparison, outcomes[-1], why, unit))
     kind = "paired" if len(cohorts) == 1 else "two-sample" if len(cohorts) == len(comparison.sides) else "partly paired"
-    return ComparisonRow(kind, contrasts, ratios, reasons, notes, _lead(comparison, cohorts, sampling, unit))
+    return ComparisonRow(kind, outcomes, reasons, notes, lead(comparison, cohorts, sampling, unit))
 
 
-def _lead(comparison: PlannedContrast, cohorts: Sequence[Cohort], sampling: Sampling, unit: str) -> Leading:
-    """Return the contrasts that are first: of the verdict's readings, and of the costs of blocks."""
-    order = [member for cohort in cohorts for member in cohort.members]
-    by_side = [depth_readings(side) for side in comparison.sides]
-    costs = block_costs(comparison.sides) if comparison.blocks is not None else []
-    ends: dict[str | int, tuple[float, float]] = {}
-
-    def contrasted(quantity: str | int, readings: Sequence[Reading]) -> Contrast:
-        result = contrast(terms_of(readings, comparison.coefficients, cohorts), sampling)
-        estimates = dict(zip(order, result.estimates))
-        ends[quantity] = estimates.get(0, NAN), estimates.get(len(comparison.sides) - 1, NAN)
-        return result
-
-    readings = {name: contrasted(name, [side[name] for side in by_side]) for name in by_side[0]}
-    blocks = {block: contrasted(block, [side[block] for side in costs]) for block in (costs[0] if costs else ())}
-    reasons = {name: why_no_interval(result, unit) for name, result in readings.items()}
-    return Leading(readings, blocks, ends, reasons)
-
-
-def _reason(
-    comparison: PlannedContrast, difference: Contrast, ratios: dict[int, float], reasons: Sequence[str], unit: str
-) -> str:
-    if math.isnan(difference.estimate):
-        without = [n for n in range(len(comparison.sides)) if math.isnan(ratios.get(n, NAN))]
+def _reason(comparison: PlannedContrast, outcome: Contrasted, reasons: Sequence[str], unit: str) -> str:
+    if math.isnan(outcome.contrast.estimate):
+        without = [n for n in range(len(comparison.sides)) if math.isnan(outcome.estimates.get(n, math.nan))]
         return "; ".join(
             f"{comparison.sides[n].name}: {reasons[n] or 'no estimate from the prompts that are compared'}"
             for n in without
         )
-    return why_no_interval(difference, unit)
+    return why_no_interval(outcome.contrast, unit)
 
 
 def _copy_notes(runs: Sequence[Run]) -> list[str]:
