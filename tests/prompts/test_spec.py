@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bathyscope.errors import PromptError
+from bathyscope.prompts.parsed_source import SourceSpec
 from bathyscope.prompts.source import require_there
-from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spec import parse
 
 
 @pytest.mark.parametrize(

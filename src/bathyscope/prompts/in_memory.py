@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from bathyscope.errors import PromptError, describe_value, warn
 from bathyscope.prompts.padding import encoded_prompts, is_encoding
+from bathyscope.prompts.parsed_source import SourceSpec
 from bathyscope.prompts.prompt import Prompt, PromptSet, is_token_ids
 from bathyscope.prompts.prompt_rows import prompts_of_rows
-from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spec import parse
 from bathyscope.prompts.tables import is_table, plain_row, rows_of
 
 Named = PathLike[str] | PromptSet | SourceSpec

@@ -22,9 +22,11 @@ from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.in_memory import Source, sources, written_source
 from bathyscope.prompts.levels import as_range
 from bathyscope.prompts.padding import NO_EDGES, EdgeTokens, require_unpadded
+from bathyscope.prompts.parsed_source import HUB, SourceSpec
 from bathyscope.prompts.prompt import Prompt, PromptSet, require_words
 from bathyscope.prompts.prompt_rows import read_prompts, recognised_prompts
-from bathyscope.prompts.spec import HUB, SourceSpec, missing_columns, parse
+from bathyscope.prompts.source_checks import missing_columns
+from bathyscope.prompts.spec import parse
 from bathyscope.prompts.tables import is_table
 from bathyscope.prompts.tokenize import prompt_names
 

@@ -16,9 +16,10 @@ from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, PromptError, StoreError, warn
 from bathyscope.prompts.in_memory import GIVEN
+from bathyscope.prompts.parsed_source import SourceSpec
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import reading_flags
-from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spec import parse
 
 Indices = NDArray[np.intp]
 PromptTokens = tuple[tuple[int, ...], int | None]
