@@ -30,7 +30,8 @@ path, whichever characters it holds. A corpus or prompt file whose name could be
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from bathyscope.core.contents import contents_of
@@ -72,24 +73,44 @@ _HUB = re.compile(rf"(?P<path>{HUB}[^:?]+){_REST}")
 _PATH = re.compile(rf"(?P<path>.+?\.(?i:(?:txt|jsonl?|ndjson|csv|tsv)(?:\.gz)?|parquet)|.+?/){_REST}")
 
 
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Say of which prompts an error is."""
+    try:
+        yield
+    except PromptError as error:
+        raise PromptError(f"Prompts {elided(repr(source), 60)}: {error}") from error
+
+
 def parse(text: str) -> SourceSpec:
     """Parse one source; a PromptError where the text is none, or its count or options are not allowed."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise PromptError(
-            f"Prompts {elided(repr(text), 60)}: the name is no UTF-8 text, and a run keeps it as text. Rename the file."
-        ) from error
-    if not text.strip():
-        raise PromptError("Prompts '': the text is empty; give a data set such as gsm8k:10, or a file of prompts.")
-    if "://" in text.partition("?")[0]:
-        raise PromptError(
-            f"Prompts {elided(repr(text), 60)}: addresses are not read. Download the file and give its path, or give a "
-            "data set of the hub as hf:OWNER/NAME?split=…&text=…."
-        )
     if text.startswith("~"):
         text = os.path.expanduser(text)
     text = re.sub(r"@~(?=/)", lambda _: f"@{os.path.expanduser('~')}", text, count=1)
+    with naming(text):
+        return _parse(text)
+
+
+def source_in(text: str) -> SourceSpec | None:
+    """Return the source that a text, such as a label of data, may be; None where it is the name of something else."""
+    try:
+        return parse(text)
+    except PromptError:
+        return None
+
+
+def _parse(text: str) -> SourceSpec:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PromptError("the name is no UTF-8 text, and a run keeps it as text. Rename the file.") from error
+    if not text.strip():
+        raise PromptError("the text is empty; give a data set such as gsm8k:10, or a file of prompts.")
+    if "://" in text.partition("?")[0]:
+        raise PromptError(
+            "addresses are not read. Download the file and give its path, or give a data set of the hub as "
+            "hf:OWNER/NAME?split=…&text=…."
+        )
     # A registered name goes before a file of that name; behind "@" everything is a path.
     named, match = _NAMED.fullmatch(text), _HUB.fullmatch(text)
     if text.startswith(HARNESS):
@@ -101,13 +122,8 @@ def parse(text: str) -> SourceSpec:
         match = _PATH.fullmatch(text)
     if match is None:
         raise PromptError(_not_a_source(text, named["name"] if named else text, (*names(), *GENERATORS)))
-    try:
-        count = None if match["count"] is None else _positive("the count after ':'", match["count"])
-        return _with_options(
-            SourceSpec(match["name"] if is_registered else None, count, match["path"]), match["options"]
-        )
-    except PromptError as error:
-        raise PromptError(f"Prompts {elided(repr(text), 60)}: {error}") from error
+    count = None if match["count"] is None else _positive("the count after ':'", match["count"])
+    return _with_options(SourceSpec(match["name"] if is_registered else None, count, match["path"]), match["options"])
 
 
 def _taker(name: str) -> DataSet | Generator | None:
@@ -123,15 +139,15 @@ def _is_registered(name: str) -> bool:
 def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
     if contents := contents_of(name):
         return (
-            f"Prompts {elided(repr(text), 60)}: this folder holds {contents}, not prompts. Give a data set, a file of "
-            "prompts, or the folder of texts with / at its end."
+            f"this folder holds {contents}, not prompts. Give a data set, a file of prompts, or the folder of texts "
+            "with / at its end."
         )
     if os.path.isdir(name):
         near = f" For the texts of this folder write {name}/."
     else:
         near = similar_file(name) or did_you_mean(name, source_names)
     return (
-        f"Prompts {elided(repr(text), 60)}: {elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
+        f"{elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
         f"Allowed: {', '.join(source_names)}, {HARNESS}TASK, or a file ending in {_listed(CORPUS_SUFFIXES)} (plain "
         f"text), {_listed(PROMPT_FILE_SUFFIXES)} (one prompt a line) or {_listed(TABLE_SUFFIXES)} (a table, with "
         "?text=COLUMN); gzipped too. To measure on this very text, give a list "
@@ -202,8 +218,5 @@ def _with_options(spec: SourceSpec, options: str | None) -> SourceSpec:
 
 def with_count(source: str, count: int) -> str:
     """Return a source of the first prompts of another; the source itself where it is the name of something else."""
-    try:
-        spec = parse(source)
-    except PromptError:
-        return source
-    return str(replace(spec, count=count))
+    spec = source_in(source)
+    return source if spec is None else str(replace(spec, count=count))

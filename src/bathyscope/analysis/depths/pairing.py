@@ -19,7 +19,7 @@ from bathyscope.prompts.in_memory import GIVEN
 from bathyscope.prompts.parsed_source import SourceSpec
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import reading_flags
-from bathyscope.prompts.spec import parse
+from bathyscope.prompts.spec import source_in
 
 Indices = NDArray[np.intp]
 PromptTokens = tuple[tuple[int, ...], int | None]
@@ -284,8 +284,6 @@ def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted
 
 def _source(dataset: str) -> SourceSpec | str:
     """What a label of data says without the number of prompts, for comparing."""
-    try:
-        spec = parse(dataset)
-    except PromptError:
-        return dataset  # a name that somebody gave
-    return SourceSpec(spec.name, None, spec.path, spec.options)
+    spec = source_in(dataset)
+    # a name that somebody gave is no source
+    return dataset if spec is None else replace(spec, count=None)
