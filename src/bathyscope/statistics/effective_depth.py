@@ -135,7 +135,7 @@ class Means(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator(Reading):
-    """A reading of a depth, which ``whole`` makes a whole-numbered one, and what is told of it."""
+    """A reading of a depth, which ``whole`` makes a whole-numbered one, and what results say of it."""
 
     curve: str
     """What it is read off; estimators of one curve share values and weights."""

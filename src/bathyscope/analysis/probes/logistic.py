@@ -62,7 +62,7 @@ class Settings:
 
 
 class Accuracy(NamedTuple):
-    """Share of rows that are told right, with its interval."""
+    """Share of rows that are classified correctly, with its interval."""
 
     value: float
     low: float
@@ -71,7 +71,7 @@ class Accuracy(NamedTuple):
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted probe: accuracy on its own rows, which of the held-out rows it tells right, and the C it used."""
+    """A fitted probe: accuracy on its own rows, which held-out rows it classifies correctly, and the C it used."""
 
     train_accuracy: float
     correct: NDArray[np.bool_]
