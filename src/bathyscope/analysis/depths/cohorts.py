@@ -60,7 +60,7 @@ class Contrasted(NamedTuple):
     Args:
         contrast: of the sides together.
         estimates: number of a side → its own estimate, from the prompts that are compared.
-        ends: the estimates of the reference and of the other, the first and the last side; NaN where there is none.
+        ends: the estimates of the reference and of the other, the first and the last side; NaN where one is missing.
     """
 
     contrast: Contrast
