@@ -44,7 +44,15 @@ RESOURCES = ("files", "PackageLoader")
 DIVIDED = ("pages", "surgery")
 """Rooms that have rooms inside; a file at their top counts as one."""
 FACADE = ("__init__", "__main__")
-PURE = ("core/arrays.py", "core/text.py", "errors.py", "schedule.py", "runs/verdict.py", "statistics")
+PURE = (
+    "core/arrays.py",
+    "core/text.py",
+    "errors.py",
+    "schedule.py",
+    "runs/judging.py",
+    "runs/verdict.py",
+    "statistics",
+)
 FILES = sorted(ROOT.rglob("*.py"))
 LIGHT_PLACES = (
     "runs",

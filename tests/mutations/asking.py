@@ -300,7 +300,7 @@ BUGS: tuple[Bug, ...] = (
         "surgery/plan/test_text.py::test_a_choice_like_random_ones_is_not_proved",
     ),
     Bug(
-        "prompts/spec",
+        "prompts/source_checks",
         "any-number-of-problems-is-made",
         "requested > MOST_GENERATED",
         "requested < 0",

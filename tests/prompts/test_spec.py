@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bathyscope.errors import PromptError
+from bathyscope.prompts.parsed_source import SourceSpec
 from bathyscope.prompts.source import require_there
-from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spec import parse, source_in
 
 
 @pytest.mark.parametrize(
@@ -207,3 +208,10 @@ def test_a_folder_without_its_slash_is_told(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "books").mkdir()
     with pytest.raises(PromptError, match=r"For the texts of this folder write books/\."):
         parse("books:3")
+
+
+def test_a_name_that_is_no_source_has_none_and_an_error_names_the_source_once() -> None:
+    assert source_in("problems:20") == parse("problems:20")
+    assert source_in("given") is None
+    with pytest.raises(PromptError, match=r"^Prompts 'problems:0': (?!Prompts)"):
+        parse("problems:0")

@@ -10,9 +10,10 @@ from transformers import PreTrainedTokenizerFast
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.corpus import corpus_prompts
+from bathyscope.prompts.parsed_source import SourceSpec
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.source import label_of, resolve
-from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spec import parse
 
 TEXTS = {
     "b": "The final answer is 28. " * 30,

@@ -22,8 +22,8 @@ import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.model.reading import tokenized
+from bathyscope.runs.judging import verdict_of
 from bathyscope.runs.readings import DepthReading, Null, blocks_until
-from bathyscope.runs.verdict import verdict_of
 from bathyscope.statistics.difference import Term, contrast, paired_difference
 from bathyscope.statistics.sample_size import units_needed
 from bathyscope.statistics.sampling import Sampling

@@ -201,7 +201,7 @@ class IngOptions:
         contexts: how many, half of them before a token that ends in "ing"; fewer if the text has fewer.
         window: tokens of a context, the predicted one and a BOS included.
         neurons: of either kind, those with the largest effect on such tokens.
-        characters: only the first so many of the corpus.
+        characters: only this many from the beginning of the corpus.
         C: inverse strength of the probes' L2 penalty.
         resamples: bootstrap resamples of the held-out contexts.
         seed: of the choice of contexts, their split into two halves, and the resamples.
@@ -228,7 +228,7 @@ class SubjoinerOptions:
             front come on top.
         count: at most this many words of either kind, sampled at random.
         top: heads that are reported with an interval.
-        characters: only the first so many of a text.
+        characters: only this many from the beginning of a text.
         resamples: bootstrap resamples of the held-out words.
         seed: of the choice of words, of their halves, and of the resamples.
     """

@@ -1,4 +1,8 @@
-"""Types of arrays of numbers."""
+"""Types of arrays of numbers, and arrays of what many results say."""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,3 +10,9 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 BoolArray = NDArray[np.bool_]
+
+
+def collect(results: Sequence[Any], field: str) -> NDArray[Any]:
+    """Return one attribute of nested lists of results as an array of their shape: numbers, or texts as objects."""
+    values = np.frompyfunc(attrgetter(field), 1, 1)(np.array(results, dtype=object))
+    return values if any(isinstance(value, str) for value in values.flat) else values.astype(np.float64)

@@ -36,7 +36,7 @@ def unpacked(path: Path, stream: BufferedReader) -> BufferedReader:
 
 
 def most_unpacked(packed: int) -> int:
-    """Return the bytes that a file of so many may unpack to."""
+    """Return the most bytes that a file of ``packed`` bytes may unpack to."""
     return min(max(SMALL, _MOST_TIMES * packed), MOST)
 
 

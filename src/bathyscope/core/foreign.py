@@ -137,7 +137,7 @@ def kind_of_entry(mode: int) -> str:
 
 
 def _require_small(path: Path, inside: Path | None, most: int) -> int:
-    """Refuse what is no regular file of at most so many bytes, before it is opened; return its size."""
+    """Refuse what is no regular file of at most this many bytes, before it is opened; return its size."""
     if inside is not None:
         require_inside(path, inside)
     status = os.stat(path)

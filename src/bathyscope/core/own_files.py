@@ -1,4 +1,4 @@
-"""Files that a command may replace: those of its own kind, told by their content, and no file of the user's."""
+"""Files that a command may replace: those of its own kind, recognised by their content, and no file of the user's."""
 
 from __future__ import annotations
 

@@ -86,6 +86,16 @@ def written_out(items: Sequence[object]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def shape_text(shape: Sequence[int] | None) -> str:
+    """Return an array's shape as ``4×16``; ``absent`` without an array, ``a number`` for one without dimensions."""
+    return "absent" if shape is None else "×".join(map(str, shape)) or "a number"
+
+
+def as_words(text: str) -> str:
+    """Return a text with each run of white space as one blank."""
+    return " ".join(text.split())
+
+
 def capitalised(text: str) -> str:
     """Return a text that begins a sentence; ``str.capitalize`` would take the capitals from its names."""
     return text[:1].upper() + text[1:]

@@ -147,7 +147,7 @@ class MeasureProbe(Probe):
         """Compute of the measure's own, once the wave has passed (gradients).
 
         Args:
-            step: told the share that is done, 0 … 1.
+            step: called with the share that is done, 0 … 1.
         """
 
     def noise(self) -> np.ndarray | None:

@@ -28,7 +28,7 @@ Over = Literal["tokens", "answer"]
 Values = dict[Metric, NDArray[np.float64]]
 _NAMES: Final[dict[Metric, str]] = {"kl": "kl_from_reference", "agreement": "top1_agreement"}
 _AT_ONCE: Final = 8
-"""Histories that are compared with the full model at once, so that it is read out for one in so many."""
+"""Histories that are compared with the full model at once, which therefore costs one readout for this many."""
 
 
 def tree_costs(
@@ -48,7 +48,7 @@ def tree_costs(
     ``right`` is NaN for prompts without an answer.
 
     Args:
-        step: told the calls of blocks made so far.
+        step: called with the calls of blocks made so far.
         over: of every prompt, which has to have an answer for ``answer``.
         samples: of every prompt, the tokens that are read out of them; None = all.
         variants: other modules that the tree's steps name.

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import xarray as xr
 
+from bathyscope.core.arrays import collect
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.of.depth_score import DECLARATION, DepthScoreOptions
@@ -101,8 +101,8 @@ def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions
     measured = ~np.isnan(effects["output"]).any(axis=1)
     counts = [int((measured & (levels.of_prompt == n)).sum()) for n in range(len(levels.names))]
     data = {
-        **{f"score_{kind}": _gathered(kind_scores, "score") for kind, kind_scores in zip(SCORES, scores)},
-        **{name: _gathered(scores, name) for name in ("ci_low", "ci_high", "reason")},
+        **{f"score_{kind}": collect(kind_scores, "score") for kind, kind_scores in zip(SCORES, scores)},
+        **{name: collect(scores, name) for name in ("ci_low", "ci_high", "reason")},
         "n_prompts": counts,
         **_trend(trends, merged.sizes["skipped"], levels.no_order),
     }
@@ -118,14 +118,8 @@ def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions
 def _trend(trends: Sequence[Sequence[Any]], n_blocks: int, no_order: str) -> dict[str, np.ndarray]:
     """``trends`` is [score][reduction]; the reduction is that of the prompts' effects over tokens."""
     fields = ("slope", "ci_low", "ci_high", "effect_size", "rank_correlation", "p_value", "reason")
-    results = {f"trend_{field}": _gathered(trends, field) for field in fields}
+    results = {f"trend_{field}": collect(trends, field) for field in fields}
     results["trend_share"] = results["trend_slope"] / n_blocks
     if no_order:
         results["trend_reason"] = np.full_like(results["trend_reason"], no_order)
     return {name: results[name] for name in DECLARATION.table or () if name in results}
-
-
-def _gathered(results: Sequence[Any], field: str) -> np.ndarray:
-    """One field of nested lists of results, as an array."""
-    values = np.frompyfunc(attrgetter(field), 1, 1)(np.array(results, dtype=object))
-    return values if field == "reason" else values.astype(np.float64)

@@ -39,7 +39,7 @@ EPS = 1e-6
 FLOOR = 1e-6
 """A contribution of at most this share of the stream that it is added to is rounding: a change has no size in it."""
 _FEW_TOKENS: Final = 12
-"""From so many on, a product of one row and one of several round alike on a CPU."""
+"""From this many on, a product of one row and one of several round alike on a CPU."""
 _AT_ONCE: Final = 1 << 22
 """Values of single tokens that wait to be reduced."""
 

@@ -1,4 +1,4 @@
-"""Measures from outside the package, watched: what they do to others and what they get wrong is told by name.
+"""Measures from outside the package, watched: what they do to others and what they get wrong is reported by name.
 
 All probes of a survey look at the same tensors. Torch counts the writes into each, so that looking at the count
 before and after a probe is enough to catch one that writes.
@@ -29,7 +29,7 @@ def is_own(measure: Measure[Any]) -> bool:
 
 @contextmanager
 def told_by_name(measure: Measure[Any], place: str) -> Iterator[None]:
-    """Inside, whatever a measure from outside the package raises is told with its name.
+    """Inside, whatever a measure from outside the package raises names it.
 
     Args:
         place: what is asked of the measure, such as ``prepare()``.

@@ -46,7 +46,7 @@ _OF_TOKENS = {"jacobian_id": "top1_id", "jacobian_probability": "top1_probabilit
 """Variable of ``tokens`` → what is compared for it."""
 _NOTHING = {"jacobian_id": NO_TOKEN, "jacobian_probability": torch.nan}
 _CHOOSING = 10
-"""One in so many of the prompts that the translated lens is fitted to chooses its penalties."""
+"""One in this many of the prompts that the translated lens is fitted to chooses its penalties."""
 
 
 class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):

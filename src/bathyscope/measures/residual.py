@@ -214,7 +214,7 @@ def angular_distances(resid_BND: Sequence[Tensor], batch: Batch) -> Tensor:
             unit_TBD = torch.nn.functional.normalize(piece_BND.double(), dim=-1).transpose(0, 1)
             angle_TBB = torch.arccos((unit_TBD @ unit_TBD.transpose(1, 2)).clamp(-1, 1)) / torch.pi
             total_BB, last_BB = total_BB + angle_TBB.sum(0), angle_TBB[-1]
-        # from here on on the host, which needs not be told how many distances there are
+        # from here on on the host, which need not know how many distances there are
         angles_KBB = torch.stack([last_BB, total_BB / length]).cpu()
         for distance in range(1, boundaries):
             distances[prompt, :, : boundaries - distance, distance - 1] = angles_KBB.diagonal(distance, dim1=1, dim2=2)

@@ -248,7 +248,7 @@ def _too_few_prompts(n_prompts: int) -> str:
 
 
 def too_few_tokens(facts: ModelFacts, counts: Sequence[int], prompts: int, with_: str = "with") -> str | None:
-    """Why maps cannot be fitted to prompts with this many tokens that count, out of so many."""
+    """Why maps cannot be fitted to these prompts, of which so few tokens count; None where they can."""
     values, n_tokens = facts.anatomy.width + 1, sum(counts)
     if n_tokens >= TOKENS_PER_VALUE * values:
         return None

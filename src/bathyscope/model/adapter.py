@@ -220,7 +220,7 @@ def _shapes(adapter: Adapter) -> dict[str, tuple[int, ...]]:
         with safe_open(weights, framework="pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             shapes = {name.removeprefix(_PREFIX): tuple(part.get_shape()) for name, part in slices.items()}
-            other = next((name for name, part in slices.items() if not _is_of_floats(part.get_dtype())), None)
+            other = next((name for name, part in slices.items() if not part.get_dtype().startswith(("F", "BF"))), None)
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(
             f"{adapter.name}: {WEIGHTS} is no whole safetensors file ({joined(str(error))}). Download it, or save the "
@@ -233,10 +233,6 @@ def _shapes(adapter: Adapter) -> dict[str, tuple[int, ...]]:
             "adapter are floating-point numbers. Save the adapter again."
         )
     return shapes
-
-
-def _is_of_floats(dtype: str) -> bool:
-    return dtype.startswith(("F", "BF"))
 
 
 def _fit_embedding(adapter: Adapter, hf: PreTrainedModel, shapes: Mapping[str, tuple[int, ...]]) -> None:

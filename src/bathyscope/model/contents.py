@@ -61,7 +61,7 @@ class ContentReader:
     """Reads what values in a model hold.
 
     Args:
-        hf: the model. Its own modules are told by their places, since its weights are hashed.
+        hf: the model. Its own modules are identified by their places, since its weights are hashed.
     """
 
     def __init__(self, hf: nn.Module) -> None:
@@ -76,16 +76,12 @@ class ContentReader:
         self._unread: str | None = None
 
     def read(self, value: Any) -> Content:
-        """Return what a value holds."""
+        """Return what a value holds; of a class its name where it is installed, else the code of its methods."""
         return self._read(lambda: self._text(value))
 
     def read_function(self, function: Any) -> Content:
         """Return what a function, and all that it is wrapped around, compute."""
         return self._read(lambda: _digest("layers", *map(self._text, layers_of(function))))
-
-    def read_class(self, kind: type) -> Content:
-        """Return what a class computes: its name where it is installed, else the code of its methods."""
-        return self._read(lambda: self._text(kind))
 
     def _read(self, compute: Callable[[], str]) -> Content:
         self._digests, self._open, self._n_read, self._unread = {}, [], 0, None
@@ -169,7 +165,7 @@ class ContentReader:
             # its code changes with the version of the library, its name does not
             return _digest("installed", f"{function.__module__}.{function.__qualname__}", *self._named(enclosed))
         names = [name for name in _global_names(function.__code__) if name in function.__globals__]
-        attributes = _attribute_names(function.__code__)
+        attributes = {name for part in _codes_in(function.__code__) for name in part.co_names}
         return _digest(
             "function",
             self._text_of_code(function.__code__),
@@ -247,10 +243,6 @@ def _global_names(code: CodeType) -> set[str]:
     """Return the names that a function, and those defined inside of it, look up outside."""
     instructions = (instruction for part in _codes_in(code) for instruction in dis.get_instructions(part))
     return {str(step.argval) for step in instructions if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-
-
-def _attribute_names(code: CodeType) -> set[str]:
-    return {name for part in _codes_in(code) for name in part.co_names}
 
 
 def _token(value: Any) -> str:

@@ -21,7 +21,7 @@ _HASH_LETTERS: Final = 8
 
 @dataclass(frozen=True)
 class ModelIdentity:
-    """What tells a measured model from every other one; None = not told.
+    """What tells a measured model from every other one; None = unknown.
 
     Args:
         name: what it is called, which changes no number.

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.text import shape_text
 from bathyscope.model.streaming.lending import LENDING
 
 _HOOKS: Final = (
@@ -100,9 +101,5 @@ def stored_difference(model: nn.Module, other: nn.Module) -> str:
 def _first_difference(shapes: Mapping[str, tuple[int, ...]], other_shapes: Mapping[str, tuple[int, ...]]) -> str:
     for name in dict.fromkeys((*shapes, *other_shapes)):
         if shapes.get(name) != other_shapes.get(name):
-            return f"{name} is {_shape_text(shapes.get(name))}, not {_shape_text(other_shapes.get(name))}"
+            return f"{name} is {shape_text(shapes.get(name))}, not {shape_text(other_shapes.get(name))}"
     return ""
-
-
-def _shape_text(shape: tuple[int, ...] | None) -> str:
-    return "absent" if shape is None else "×".join(map(str, shape)) or "a number"

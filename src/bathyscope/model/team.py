@@ -46,7 +46,7 @@ class Team:
         self.finishing = False
         """Whether this rank has done its work and waits for the others."""
         self.ending: RankEnding | None = None
-        """The first ending that was heard or told."""
+        """The first ending that was received or sent."""
         self._heard = threading.Event()
         self._line = Line(rank, self._hear)
 
@@ -95,7 +95,7 @@ class Team:
         """Raise what another rank ended with in the place of an error that follows from it.
 
         Args:
-            tells: any other error ends this rank, and the others are told; False = somebody outside may go on.
+            tells: any other error ends this rank, and the others learn of it; False = somebody outside may go on.
         """
         try:
             yield

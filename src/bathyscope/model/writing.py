@@ -35,7 +35,7 @@ class Writing:
     """How a model continues prompts.
 
     Args:
-        tokens: at most so many; less where the model ends its text.
+        tokens: at most this many; less where the model ends its text.
         temperature: 0 = the most probable token each time; else tokens are drawn from the distribution at it.
         seed: of drawing.
     """

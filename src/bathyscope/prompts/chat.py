@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from bathyscope.core.text import elided
+from bathyscope.core.text import as_words, elided
 from bathyscope.errors import PromptError
-from bathyscope.prompts.chat_frames import ANSWER, Frame, Shape, as_words, markers_of, place_texts, shape_of, writes
+from bathyscope.prompts.chat_frames import ANSWER, Frame, Shape, markers_of, place_texts, shape_of, writes
 from bathyscope.prompts.chat_remarks import begins_with_two, remarks_of, without_own_thinking
 from bathyscope.prompts.clock import ASKED, CLOCK, FIXED, UNASKED
 from bathyscope.prompts.messages import ASSISTANT, USER, Message

@@ -69,8 +69,3 @@ def writes(marker: str, rendered: str) -> bool:
     """Say whether a marker was written as text, and not inside of the list of parts that it came in."""
     quoted = re.compile(rf"['\"]text['\"]:\s*['\"]{marker}")
     return marker in quoted.sub("", rendered)
-
-
-def as_words(text: str) -> str:
-    """Return a text with each run of white space as one blank."""
-    return " ".join(text.split())

@@ -18,8 +18,8 @@ from bathyscope.core.text import counted
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.files import check_exists, open_text, require_folder
 from bathyscope.prompts.levels import in_turn
+from bathyscope.prompts.parsed_source import CORPUS_SUFFIXES
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.spec import CORPUS_SUFFIXES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from bathyscope.errors import PromptError, describe_value, warn
 from bathyscope.prompts.padding import encoded_prompts, is_encoding
+from bathyscope.prompts.parsed_source import SourceSpec
 from bathyscope.prompts.prompt import Prompt, PromptSet, is_token_ids
 from bathyscope.prompts.prompt_rows import prompts_of_rows
-from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spec import parse, source_in
 from bathyscope.prompts.tables import is_table, plain_row, rows_of
 
 Named = PathLike[str] | PromptSet | SourceSpec
@@ -178,14 +179,11 @@ def _from_item(item: Any, number: int) -> tuple[Prompt, ...]:
 
 def _warn_of_a_source(text: str) -> None:
     """Says so where a text in a list names a source: most likely its prompts were meant."""
-    try:
-        parse(text)
-    except PromptError:
-        return
-    warn(
-        f"The text {text!r} in the list of prompts is measured as it stands. For the prompts it names give it "
-        f'alone, or as {{"source": {text!r}}} in the list.',
-    )
+    if source_in(text) is not None:
+        warn(
+            f"The text {text!r} in the list of prompts is measured as it stands. For the prompts it names give it "
+            f'alone, or as {{"source": {text!r}}} in the list.',
+        )
 
 
 def _plain(value: Any) -> Any:

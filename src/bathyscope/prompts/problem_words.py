@@ -49,7 +49,7 @@ COMPARISONS = {
     "-": "{name} has {n} fewer {thing} than {other}.",
     "*": "{name} has {n} times as many {thing} as {other}.",
 }
-"""Operator → how one person's amount is told relative to another's."""
+"""Operator → how one person's amount is stated relative to another's."""
 
 _POSSESSION = Scene(
     things=GOODS,

@@ -2,7 +2,7 @@
 
 Word problems of 1 to 6 steps and plain sums come with written solutions; single additions and multiplications do not.
 
-The solution of a problem of k steps writes k equations, each with the numbers told or worked out before; the
+The solution of a problem of k steps writes k equations, each with the numbers stated or worked out before; the
 number of steps is therefore a ground-truth difficulty, to be used as a grouping label.
 Only `random.Random` is drawn from, so a seed gives the same problems on every platform.
 """
@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from bathyscope.core.text import written_out
 from bathyscope.prompts.problem_words import COMPARISONS, GOODS, NAMES, SCENES, Event, Scene
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.tasks.problem import Problem
@@ -121,7 +122,7 @@ def _fitting_event(rng: random.Random, scene: Scene, total: int) -> tuple[Event,
 
 
 def _comparison(rng: random.Random, steps: int) -> Problem:
-    """Persons whose amounts are told relative to each other; from two steps on, the sum is asked for."""
+    """Persons whose amounts are stated relative to each other; from two steps on, the sum is asked for."""
     persons = rng.sample(NAMES, steps + 1 if steps == 1 else steps)
     thing = rng.choice(GOODS)
     amounts = [rng.randint(3, 40)]
@@ -168,7 +169,7 @@ def _shopping(rng: random.Random, steps: int) -> Problem:
         bought.append(f"{n} {good} at ${price} each")
         costs.append(n * price)
         worked.append(f"The {good} cost {n} * {price} = {n * price} dollars.")
-    story = f"{name} buys {_listed(bought)}."
+    story = f"{name} buys {written_out(bought)}."
     total = sum(costs)
     if n_goods > 1:
         worked.append(f"The total cost is {' + '.join(map(str, costs))} = {total} dollars.")
@@ -180,13 +181,6 @@ def _shopping(rng: random.Random, steps: int) -> Problem:
     question = f"{name} has ${paid}. {story} {query.format(n=name)}"
     worked.append(f"{name} has {paid} - {total} = {paid - total} dollars left.")
     return _problem(question, worked, paid - total, steps, "word")
-
-
-def _listed(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-# -- plain sums ------------------------------------------------------------------------------------------
 
 
 def _sum(rng: random.Random, steps: int, digits: int) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -250,3 +250,9 @@ def warn_of_repeats(prompts: Sequence[TokenizedPrompt]) -> None:
             f"{repeats} of {len(prompts)} prompts have the tokens of others: each counts in the means, and intervals "
             "take equal ones as one. Give each prompt once."
         )
+
+
+def words_of(prompts: Prompts, number: int) -> Iterator[str]:
+    """Yield the pieces of a prompt but for its special tokens."""
+    specials = set(prompts.specials(number))
+    return (piece for place, piece in enumerate(prompts.pieces(number)) if place not in specials)

@@ -9,7 +9,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.prompts.columns import by_columns
 from bathyscope.prompts.corpus import corpus_prompts
@@ -19,12 +18,14 @@ from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.harness.documents import harness_prompts, require_task
 from bathyscope.prompts.harness.task_code import YAML_FILES
 from bathyscope.prompts.hub import column_prompts
-from bathyscope.prompts.in_memory import Source, sources, written_source
+from bathyscope.prompts.in_memory import Source, sources
 from bathyscope.prompts.levels import as_range
 from bathyscope.prompts.padding import NO_EDGES, EdgeTokens, require_unpadded
+from bathyscope.prompts.parsed_source import HUB, SourceSpec
 from bathyscope.prompts.prompt import Prompt, PromptSet, require_words
 from bathyscope.prompts.prompt_rows import read_prompts, recognised_prompts
-from bathyscope.prompts.spec import HUB, SourceSpec, missing_columns, parse
+from bathyscope.prompts.source_checks import missing_columns
+from bathyscope.prompts.spec import naming
 from bathyscope.prompts.tables import is_table
 from bathyscope.prompts.tokenize import prompt_names
 
@@ -91,29 +92,29 @@ def require_there(source: object) -> None:
 
     For what takes minutes before it reads prompts, such as loading a model.
     """
-    if isinstance(source, (str, PathLike)):
-        source = parse(written_source(source))
-    if isinstance(source, SourceSpec) and source.harness_task is not None:
-        with _naming(source):
-            require_task(source.harness_task, source.path)
-        # documents of this disk; those of the hub are fetched once
-        if source.path is not None or source.harness_task.endswith(YAML_FILES):
-            with _without_warnings():
-                _require_words(PromptSet(_from_spec(source, 0, None, None, True), source.label))
-    elif isinstance(source, SourceSpec) and source.path is not None and not source.path.startswith(HUB):
-        (require_folder if source.is_folder else check_exists)(Path(source.path))
-        # a pipe is read once
-        if source.kind in ("prompt file", "table") and Path(source.path).is_file():
-            with _without_warnings():
-                _require_words(PromptSet(_from_spec(source, 0, None, None, True), source.label))
-    elif isinstance(source, (Prompt, PromptSet, list, tuple)) or is_table(source):
-        with _without_warnings():
-            parts = sources(source)  # type: ignore[arg-type]
-        for part in parts:
-            if isinstance(part, SourceSpec):
-                require_there(part)
-            else:
+    # anything else is refused, or gone through once, where it is read
+    if not isinstance(source, (str, PathLike, SourceSpec, Prompt, PromptSet, list, tuple)) and not is_table(source):
+        return
+    with _without_warnings():
+        for part in sources(source):  # type: ignore[arg-type]
+            if not isinstance(part, SourceSpec):
                 _require_words(part)
+            elif _is_on_this_disk(part):
+                _require_words(PromptSet(_from_spec(part, 0, None, None, True), part.label))
+
+
+def _is_on_this_disk(source: SourceSpec) -> bool:
+    """Return whether prompts can be read again and again; what does not exist at all is refused."""
+    if source.harness_task is not None:
+        with naming(str(source)):
+            require_task(source.harness_task, source.path)
+        # documents of the hub are fetched once
+        return source.path is not None or source.harness_task.endswith(YAML_FILES)
+    if source.path is None or source.path.startswith(HUB):
+        return False
+    (require_folder if source.is_folder else check_exists)(Path(source.path))
+    # a pipe is read once
+    return source.kind in ("prompt file", "table") and Path(source.path).is_file()
 
 
 def require_apart(out: Path, source: Source) -> None:
@@ -151,15 +152,6 @@ def _without_warnings() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _naming(spec: SourceSpec) -> Iterator[None]:
-    """Say of which prompts an error is."""
-    try:
-        yield
-    except PromptError as error:
-        raise PromptError(f"Prompts {elided(repr(str(spec)), 60)}: {error}") from error
-
-
 def _from_spec(
     spec: SourceSpec,
     seed: int,
@@ -169,7 +161,7 @@ def _from_spec(
 ) -> tuple[Prompt, ...]:
     options: dict[str, Any] = dict(spec.options)
     if spec.harness_task is not None:
-        with _naming(spec):
+        with naming(str(spec)):
             return harness_prompts(spec.harness_task, count=spec.count, path=spec.path)
     if spec.name is not None and spec.name in GENERATORS:
         return GENERATORS[spec.name].prompts(spec.count, options, seed)

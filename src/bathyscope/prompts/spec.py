@@ -30,10 +30,9 @@ path, whichever characters it holds. A corpus or prompt file whose name could be
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 from bathyscope.core.contents import contents_of
 from bathyscope.core.paths import similar_file
@@ -43,14 +42,17 @@ from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.datasets import DataSet, data_set, names
 from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX, Generator
 from bathyscope.prompts.harness.documents import PREFIX as HARNESS
-from bathyscope.prompts.harness.task_code import YAML_FILES
 from bathyscope.prompts.levels import DIFFICULTY_LABELS
-
-CORPUS_SUFFIXES = (".txt", ".txt.gz")
-PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz", ".json", ".json.gz")
-TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-
-Kind = Literal["data set", "generated", "corpus", "prompt file", "table", "hub data set", "harness task"]
+from bathyscope.prompts.parsed_source import (
+    CORPUS_SUFFIXES,
+    HUB,
+    LABEL,
+    PROMPT_FILE_SUFFIXES,
+    TABLE_SUFFIXES,
+    Kind,
+    SourceSpec,
+)
+from bathyscope.prompts.source_checks import check_combination
 
 _FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "corpus": ("window", "chars", "limit", "tokens", "documents"),
@@ -60,13 +62,6 @@ _FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "harness task": (),
 }
 _TEXT_OPTIONS = ("split", "documents", "text", "answer", "labels", "config")
-MOST_GENERATED = 1_000_000
-"""Prompts that a generator makes at once; all of them are in memory."""
-LABEL = "label."
-"""Beginning of an option that names a label, of which the value is the column."""
-HUB = "hf:"
-"""Beginning of the source of any data set on the hub, by its columns."""
-
 _NAMED = re.compile(
     r"(?P<name>(?:task:)?[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?"
 )
@@ -78,102 +73,44 @@ _HUB = re.compile(rf"(?P<path>{HUB}[^:?]+){_REST}")
 _PATH = re.compile(rf"(?P<path>.+?\.(?i:(?:txt|jsonl?|ndjson|csv|tsv)(?:\.gz)?|parquet)|.+?/){_REST}")
 
 
-@dataclass(frozen=True)
-class SourceSpec:
-    """A parsed source; ``str(spec)`` is the text it came from, in canonical form.
-
-    Args:
-        name: a data set's or generator's name, a task of the harness with its prefix, or None for a corpus or a file
-            of prompts.
-        count: how many prompts; None = all.
-        path: the local file, where there is one.
-        options: key and value pairs in the order given; numbers are already numbers, ranges are texts (``1-6``).
-    """
-
-    name: str | None
-    count: int | None = None
-    path: str | None = None
-    options: tuple[tuple[str, int | str], ...] = ()
-
-    @property
-    def kind(self) -> Kind:
-        """Which of the kinds of source this is."""
-        if self.harness_task is not None:
-            return "harness task"
-        if self.name is not None:
-            return "generated" if self.name in GENERATORS else "data set"
-        if str(self.path).startswith(HUB):
-            return "hub data set"
-        name = str(self.path).lower()
-        if self.is_folder or name.endswith(CORPUS_SUFFIXES):
-            return "corpus"
-        return "table" if name.endswith(TABLE_SUFFIXES) else "prompt file"
-
-    @property
-    def harness_task(self) -> str | None:
-        """The task of lm-evaluation-harness, by its name or its YAML file; None for other sources."""
-        return self.name.removeprefix(HARNESS) if self.name is not None and self.name.startswith(HARNESS) else None
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """The columns of the text, the answer and labels, as they are given."""
-        columns: dict[str, Any] = {key: value for key, value in self.options if not key.startswith(LABEL)}
-        labels = {key.removeprefix(LABEL): str(value) for key, value in self.options if key.startswith(LABEL)}
-        return {**columns, "labels": labels} if labels else columns
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether the texts of a folder are documents."""
-        return self.name is None and str(self.path).endswith("/") and not str(self.path).startswith(HUB)
-
-    @property
-    def names_columns(self) -> bool:
-        """Whether it says which columns hold the text, the answer or labels."""
-        return any(key in ("text", "answer", "labels") or key.startswith(LABEL) for key, _ in self.options)
-
-    def option(self, key: str) -> int | str | None:
-        """An option's value, or None where it was not given."""
-        return dict(self.options).get(key)
-
-    @property
-    def label(self) -> str:
-        """The ``dataset`` coordinate of results: the text without folders or the local copy's path."""
-        if self.kind == "hub data set" and not str(self.path).startswith((f"{HUB}/", f"{HUB}.", f"{HUB}~")):
-            return str(self)
-        if self.harness_task is not None:
-            return f"{HARNESS}{Path(self.harness_task).name}{self._suffix}"
-        return (self.name or Path(str(self.path)).name + "/" * self.is_folder) + self._suffix
-
-    @property
-    def _suffix(self) -> str:
-        count = "" if self.count is None else f":{self.count}"
-        options = "&".join(f"{key}={value}" for key, value in self.options)
-        return f"{count}?{options}" if options else count
-
-    def __str__(self) -> str:
-        if self.name is None:
-            return f"{self.path}{self._suffix}"
-        return f"{self.name}{self._suffix}" + ("" if self.path is None else f"@{self.path}")
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Say of which prompts an error is."""
+    try:
+        yield
+    except PromptError as error:
+        raise PromptError(f"Prompts {elided(repr(source), 60)}: {error}") from error
 
 
 def parse(text: str) -> SourceSpec:
     """Parse one source; a PromptError where the text is none, or its count or options are not allowed."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise PromptError(
-            f"Prompts {elided(repr(text), 60)}: the name is no UTF-8 text, and a run keeps it as text. Rename the file."
-        ) from error
-    if not text.strip():
-        raise PromptError("Prompts '': the text is empty; give a data set such as gsm8k:10, or a file of prompts.")
-    if "://" in text.partition("?")[0]:
-        raise PromptError(
-            f"Prompts {elided(repr(text), 60)}: addresses are not read. Download the file and give its path, or give a "
-            "data set of the hub as hf:OWNER/NAME?split=…&text=…."
-        )
     if text.startswith("~"):
         text = os.path.expanduser(text)
     text = re.sub(r"@~(?=/)", lambda _: f"@{os.path.expanduser('~')}", text, count=1)
+    with naming(text):
+        return _parse(text)
+
+
+def source_in(text: str) -> SourceSpec | None:
+    """Return the source that a text, such as a label of data, may be; None where it is the name of something else."""
+    try:
+        return parse(text)
+    except PromptError:
+        return None
+
+
+def _parse(text: str) -> SourceSpec:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PromptError("the name is no UTF-8 text, and a run keeps it as text. Rename the file.") from error
+    if not text.strip():
+        raise PromptError("the text is empty; give a data set such as gsm8k:10, or a file of prompts.")
+    if "://" in text.partition("?")[0]:
+        raise PromptError(
+            "addresses are not read. Download the file and give its path, or give a data set of the hub as "
+            "hf:OWNER/NAME?split=…&text=…."
+        )
     # A registered name goes before a file of that name; behind "@" everything is a path.
     named, match = _NAMED.fullmatch(text), _HUB.fullmatch(text)
     if text.startswith(HARNESS):
@@ -185,13 +122,8 @@ def parse(text: str) -> SourceSpec:
         match = _PATH.fullmatch(text)
     if match is None:
         raise PromptError(_not_a_source(text, named["name"] if named else text, (*names(), *GENERATORS)))
-    try:
-        count = None if match["count"] is None else _positive("the count after ':'", match["count"])
-        return _with_options(
-            SourceSpec(match["name"] if is_registered else None, count, match["path"]), match["options"]
-        )
-    except PromptError as error:
-        raise PromptError(f"Prompts {elided(repr(text), 60)}: {error}") from error
+    count = None if match["count"] is None else _positive("the count after ':'", match["count"])
+    return _with_options(SourceSpec(match["name"] if is_registered else None, count, match["path"]), match["options"])
 
 
 def _taker(name: str) -> DataSet | Generator | None:
@@ -207,15 +139,15 @@ def _is_registered(name: str) -> bool:
 def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
     if contents := contents_of(name):
         return (
-            f"Prompts {elided(repr(text), 60)}: this folder holds {contents}, not prompts. Give a data set, a file of "
-            "prompts, or the folder of texts with / at its end."
+            f"this folder holds {contents}, not prompts. Give a data set, a file of prompts, or the folder of texts "
+            "with / at its end."
         )
     if os.path.isdir(name):
         near = f" For the texts of this folder write {name}/."
     else:
         near = similar_file(name) or did_you_mean(name, source_names)
     return (
-        f"Prompts {elided(repr(text), 60)}: {elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
+        f"{elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
         f"Allowed: {', '.join(source_names)}, {HARNESS}TASK, or a file ending in {_listed(CORPUS_SUFFIXES)} (plain "
         f"text), {_listed(PROMPT_FILE_SUFFIXES)} (one prompt a line) or {_listed(TABLE_SUFFIXES)} (a table, with "
         "?text=COLUMN); gzipped too. To measure on this very text, give a list "
@@ -278,91 +210,13 @@ def _with_options(spec: SourceSpec, options: str | None) -> SourceSpec:
     if count is not None and spec.count is not None:
         raise PromptError(f"say how many, and once, for example {spec.name}:20.")
     spec = SourceSpec(spec.name, spec.count if count is None else int(count), spec.path, tuple(pairs.items()))
-    _check_combination(spec)
+    check_combination(spec)
     if spec.name is not None and spec.name in GENERATORS:
         GENERATORS[spec.name].check(pairs)
     return spec
 
 
-def missing_columns(spec: SourceSpec, lacking: Sequence[str]) -> str:
-    """Return what is said of a source that does not say where its texts are."""
-    missing = f"{' and '.join(f'{key}=' for key in lacking)} {'is' if len(lacking) == 1 else 'are'} missing"
-    if spec.kind == "hub data set":
-        return (
-            f"{missing}; write which split, and which column the text is in: "
-            f"{spec.path}:10?split=test&text=question&answer=answer. Chats need no column where it is named messages, "
-            "conversations, or as alpaca's."
-        )
-    return (
-        f"{missing}; write which column the text is in: {spec.path}:10?text=question&answer=answer. Chats need no "
-        "column where it is named messages, conversations, or as alpaca's."
-    )
-
-
-def _check_harness(task: str, path: str | None) -> None:
-    """Refuse a source of the harness that names no task, or its documents twice."""
-    if not task:
-        raise PromptError(f"the task is missing; write {HARNESS}TASK:N, such as {HARNESS}arc_easy:100.")
-    if path is not None and task.endswith(YAML_FILES):
-        raise PromptError(
-            f"{Path(task).name} says itself where its documents are (dataset_kwargs: data_files); leave out '@…'."
-        )
-
-
-def _check_combination(spec: SourceSpec) -> None:
-    if spec.harness_task is not None:
-        _check_harness(spec.harness_task, spec.path)
-    if spec.path == "":
-        raise PromptError(f"no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet).")
-    if spec.kind == "generated" and spec.path is not None:
-        raise PromptError(f"{spec.name} are generated and read no file; leave out '@…'.")
-    # Nothing on the hub says which column holds the text, or which split is meant.
-    lacking = [key for key in ("split", "text") if spec.kind == "hub data set" and spec.option(key) is None]
-    # the columns of a data set of chats tell it by themselves
-    may_be_chats = lacking == ["text"] and not spec.names_columns
-    if lacking and not may_be_chats:
-        raise PromptError(missing_columns(spec, lacking))
-    if spec.option("labels") is not None and any(key.startswith(LABEL) for key, _ in spec.options):
-        raise PromptError("labels= lists columns, and label.NAME=COLUMN names them one by one; give one of the two.")
-    if spec.kind == "table" and spec.option("text") is None and spec.names_columns:
-        raise PromptError(missing_columns(spec, ["text"]))
-    if spec.kind == "prompt file" and spec.options and spec.option("text") is None:
-        raise PromptError(
-            f"{spec.options[0][0]}= goes with text=, the column that the text is in; without them a file holds "
-            "prompts of the fields text, ids, answer and labels."
-        )
-    per_level = spec.option("per_level")
-    if spec.kind == "generated" and spec.count is None and per_level is None:
-        raise PromptError(f"say how many, for example {spec.name}:20.")
-    requested = max(spec.count or 0, int(per_level or 0))
-    if spec.kind == "generated" and requested > MOST_GENERATED:
-        # nothing else limits them: a file or a data set ends by itself
-        raise PromptError(
-            f"{requested:,} prompts of {spec.name} are too many to be made and kept in memory; ask for at most "
-            f"{MOST_GENERATED:,}."
-        )
-    if spec.count is not None and per_level is not None:
-        raise PromptError(
-            f"':{spec.count}' is the number of prompts altogether and per_level={per_level} that of each level; give "
-            "one of them."
-        )
-    if spec.name is not None and spec.path is not None and spec.option("split") is not None:
-        raise PromptError(
-            "split= chooses a split of the hub's copy, and a local file has none; leave out one of split= and '@…'."
-        )
-    if spec.is_folder and spec.option("documents") is not None:
-        raise PromptError(
-            "documents= gives the line between the documents of a file, and those of a folder are its files; leave it "
-            "out."
-        )
-    if spec.option("window") is not None and spec.option("chars") is not None:
-        raise PromptError("a corpus is cut by tokens (window=) or by characters (chars=); give one of them.")
-
-
 def with_count(source: str, count: int) -> str:
     """Return a source of the first prompts of another; the source itself where it is the name of something else."""
-    try:
-        spec = parse(source)
-    except PromptError:
-        return source
-    return str(replace(spec, count=count))
+    spec = source_in(source)
+    return source if spec is None else str(replace(spec, count=count))

@@ -29,7 +29,11 @@ def without_text_labels(prompts: Prompts) -> Prompts:
         numbered = {n: f"{prompts.dataset}/{n}" for n in ids}
         items = tuple(replace(prompt, id=numbered.get(n, prompt.id)) for n, prompt in enumerate(prompts.items))
         prompts = replace(prompts, items=items)
-    texts = [name for name in prompts.labels if any(_is_text(prompts, n, name) for n in range(len(prompts)))]
+    texts = [
+        name
+        for name in prompts.labels
+        if any(_holds_text(prompts, number, prompt.labels.get(name)) for number, prompt in enumerate(prompts.items))
+    ]
     if not texts:
         return prompts
     warn(
@@ -41,10 +45,6 @@ def without_text_labels(prompts: Prompts) -> Prompts:
         for prompt in prompts.items
     )
     return replace(prompts, items=items)
-
-
-def _is_text(prompts: Prompts, number: int, name: str) -> bool:
-    return _holds_text(prompts, number, prompts.items[number].labels.get(name))
 
 
 def _holds_text(prompts: Prompts, number: int, value: object) -> bool:

@@ -43,7 +43,7 @@ class Growth:
 
         Args:
             requested: the fields of ``Identity``.
-            first: the hash of the first so many of the prompts that are asked for.
+            first: a number of prompts → the hash of as many of the requested prompts, from the beginning.
             grow: whether a run may grow; where not, one that is none of those that could is left to ``RunWriter``.
 
         Raises:

@@ -222,7 +222,7 @@ class Run(RunContents):
         Raises:
             OptionError: the run has no lens, or is cut to some blocks; no such label; a label that makes no clusters.
         """
-        from bathyscope.runs.verdict import verdict_of  # what it counts with takes longer to import than all of reading
+        from bathyscope.runs.judging import verdict_of  # what it counts with takes longer to import than all of reading
 
         if "blocks" in self.cut:
             raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")

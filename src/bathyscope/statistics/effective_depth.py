@@ -6,7 +6,7 @@ Source: hu2025, Section 3 (the three criteria); csordas2025, depth score (centre
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -135,7 +135,7 @@ class Means(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator(Reading):
-    """A reading of a depth, which ``whole`` makes a whole-numbered one, and what is told of it."""
+    """A reading of a depth, which ``whole`` makes a whole-numbered one, and what results say of it."""
 
     curve: str
     """What it is read off; estimators of one curve share values and weights."""
@@ -218,12 +218,17 @@ def effective_depth(
         kl_fraction: share of the largest KL below which the kl criterion is met, in (0, 1].
         overlap_threshold: overlap above which the overlap criterion is met, in [0, 1).
     """
+    return estimate_each(estimators(curves, kl_fraction, overlap_threshold), curves.n_blocks, sampling)
+
+
+def estimate_each(estimator_of: Mapping[str, Estimator], n_blocks: int, sampling: Sampling) -> dict[str, DepthEstimate]:
+    """Return each estimator's answer; those of one curve share its resampled means."""
     means: dict[str, Means] = {}
     estimates: dict[str, DepthEstimate] = {}
-    for name, estimator in estimators(curves, kl_fraction, overlap_threshold).items():
+    for name, estimator in estimator_of.items():
         if estimator.curve not in means:
             means[estimator.curve] = estimator.means(sampling)
-        estimates[name] = estimator.read(means[estimator.curve], curves.n_blocks, sampling.level)
+        estimates[name] = estimator.read(means[estimator.curve], n_blocks, sampling.level)
     return estimates
 
 

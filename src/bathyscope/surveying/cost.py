@@ -48,7 +48,7 @@ _PROCESS = 720_000_000
 # as many prompts of one length as any measure asks for at least
 _PLANNED = 8
 _COUNT: Final = 10
-"""Prompts of a length that an estimate is of, unless told."""
+"""Prompts of a length that an estimate is of, unless it is said."""
 
 
 Fit = Literal["fits", "streams", "does not fit"]
@@ -161,7 +161,7 @@ def _of_length(tokens: int, count: int) -> Prompts:
 
 
 def _look_at_context(tokens: int, model: Model) -> None:
-    """Refuse prompts that the model cannot take, and warn of those that surveys refuse unless told otherwise.
+    """Refuse prompts that the model cannot take, and warn of those that surveys refuse unless asked otherwise.
 
     Raises:
         OptionError: positions come from a table that ends before.

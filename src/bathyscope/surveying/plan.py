@@ -13,9 +13,9 @@ from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model
 from bathyscope.model.identity import identity_of
+from bathyscope.prompts.parsed_source import SourceSpec
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import READING, without_texts
-from bathyscope.prompts.spec import SourceSpec
 from bathyscope.runs.difference import withheld
 from bathyscope.runs.manifest import RANKS
 from bathyscope.runs.paired import CONTROL

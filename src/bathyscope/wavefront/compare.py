@@ -19,7 +19,7 @@ from bathyscope.wavefront.reader import Reader
 
 _COMPARING = "Comparing predictions"
 _MANY_METRICS = 8
-"""From so many on, a slice takes some forty operations. Of fewer, threads that share each operation are as fast."""
+"""From this many on, a slice takes some forty operations. Of fewer, threads that share each operation are as fast."""
 
 
 @torch.no_grad()

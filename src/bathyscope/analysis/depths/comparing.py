@@ -5,23 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bathyscope.analysis.depths.cohorts import Cohort, Contrasted, cohorts_of, contrasted, why_no_interval
 from bathyscope.analysis.depths.draws import draw_as_one
-from bathyscope.analysis.depths.leading import (
-    Leading,
-    block_costs,
-    block_data,
-    depth_readings,
-    reading_data,
-    why_no_interval,
-)
-from bathyscope.analysis.depths.pairing import match
+from bathyscope.analysis.depths.equivalence import bound_text, equivalence_bounds, require_bound
+from bathyscope.analysis.depths.leading import block_data, lead, reading_data
 from bathyscope.analysis.depths.questions import (
-    ComparisonPlan,
     Pairs,
     PlannedContrast,
     plan_comparisons,
@@ -38,12 +27,8 @@ from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.names import run_names
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
-from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
-from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import Sampling
-
-NAN = math.nan
 
 
 @takes(CompareOptions)
@@ -88,7 +73,7 @@ def compare(
     """
     chosen = list(chosen_estimators(ESTIMATORS if estimators is None else estimators, ESTIMATORS, "There is"))
     require_pairs(pairs, question, all_pairs)
-    _require_bound(equivalence, equivalence_unit)
+    require_bound(equivalence, equivalence_unit)
     opened = _opened(runs)
     _check_pairs(pairs, len(opened))
     sides = draw_as_one(sides_of(opened, chosen), cluster, paired=paired)
@@ -98,7 +83,7 @@ def compare(
     compared = list({id(side): side for comparison in plan.contrasts for side in comparison.sides}.values())
     rows, notes = [], [*plan.notes, *_copy_notes(opened), *_cluster_notes(compared, cluster)]
     # prompts that cannot be paired are refused before any resampling
-    matched = [_cohorts(comparison.sides, paired) for comparison in plan.contrasts]
+    matched = [cohorts_of(comparison.sides, paired) for comparison in plan.contrasts]
     sampling = Sampling(resamples, level, seed)
     estimates_of = {id(side): side.estimates(sampling) for side in compared}
     for comparison, (cohorts, remarks), bound in zip(plan.contrasts, matched, bounds):
@@ -123,16 +108,9 @@ def compare(
     )
 
 
-class _Cohort(NamedTuple):
-    """Sides on the same prompts: number of each side, and the indices of its prompts."""
-
-    members: list[int]
-    prompts: list[NDArray[np.intp]]
-
-
 def _answer(
     comparison: PlannedContrast,
-    cohorts: list[_Cohort],
+    cohorts: list[Cohort],
     notes: list[str],
     estimates_of: Mapping[int, dict[str, DepthEstimate]],
     estimators: Sequence[str],
@@ -141,81 +119,24 @@ def _answer(
     unit: str,
 ) -> ComparisonRow:
     readings = [side.readings() for side in comparison.sides]
-    order = [member for cohort in cohorts for member in cohort.members]
-    contrasts, ratios, reasons = [], [], []
+    outcomes, reasons = [], []
     for name in estimators:
-        terms = _terms([by_name[name] for by_name in readings], comparison.coefficients, cohorts)
-        difference = contrast(terms, sampling, bound=bound)
-        by_side = dict(zip(order, difference.estimates))
-        contrasts.append(difference)
-        ratios.append((by_side.get(0, NAN), by_side.get(len(comparison.sides) - 1, NAN)))
+        by_side = [readings_of_side[name] for readings_of_side in readings]
+        outcomes.append(contrasted(by_side, comparison.coefficients, cohorts, sampling, bound))
         why = [estimates_of[id(side)][name].reason for side in comparison.sides]
-        reasons.append(_reason(comparison, difference, by_side, why, unit))
+        reasons.append(_reason(comparison, outcomes[-1], why, unit))
     kind = "paired" if len(cohorts) == 1 else "two-sample" if len(cohorts) == len(comparison.sides) else "partly paired"
-    return ComparisonRow(kind, contrasts, ratios, reasons, notes, _lead(comparison, cohorts, sampling, unit))
+    return ComparisonRow(kind, outcomes, reasons, notes, lead(comparison, cohorts, sampling, unit))
 
 
-def _terms(readings: Sequence[Reading], coefficients: Sequence[float], cohorts: Sequence[_Cohort]) -> list[list[Term]]:
-    """Return the terms of a contrast, a list for every cohort, from one reading of each side."""
-    return [
-        [
-            Term(readings[member].take(prompts), coefficients[member])
-            for member, prompts in zip(cohort.members, cohort.prompts)
-        ]
-        for cohort in cohorts
-    ]
-
-
-def _lead(comparison: PlannedContrast, cohorts: Sequence[_Cohort], sampling: Sampling, unit: str) -> Leading:
-    """Return the contrasts that are first: of the verdict's readings, and of the costs of blocks."""
-    order = [member for cohort in cohorts for member in cohort.members]
-    by_side = [depth_readings(side) for side in comparison.sides]
-    costs = block_costs(comparison.sides) if comparison.blocks is not None else []
-    ends: dict[str | int, tuple[float, float]] = {}
-
-    def contrasted(quantity: str | int, readings: Sequence[Reading]) -> Contrast:
-        result = contrast(_terms(readings, comparison.coefficients, cohorts), sampling)
-        estimates = dict(zip(order, result.estimates))
-        ends[quantity] = estimates.get(0, NAN), estimates.get(len(comparison.sides) - 1, NAN)
-        return result
-
-    readings = {name: contrasted(name, [side[name] for side in by_side]) for name in by_side[0]}
-    blocks = {block: contrasted(block, [side[block] for side in costs]) for block in (costs[0] if costs else ())}
-    reasons = {name: why_no_interval(result, unit) for name, result in readings.items()}
-    return Leading(readings, blocks, ends, reasons)
-
-
-def _cohorts(sides: Sequence[ComparedPrompts], paired: bool | None) -> tuple[list[_Cohort], list[str]]:
-    """Sides in groups of the same prompts, each cut to the prompts that its whole group shares."""
-    cohorts: list[_Cohort] = []
-    notes: list[str] = []
-    for number, side in enumerate(sides):
-        for cohort in cohorts:
-            # Against the first of the cohort: being the same prompts is transitive.
-            matched = match(sides[cohort.members[0]], side, paired)
-            if matched.note:
-                notes.append(matched.note)
-            # A side joins a cohort on the prompts that all its sides share, and the cohort is cut to these.
-            shared, places, others = np.intersect1d(cohort.prompts[0], matched.first, return_indices=True)
-            if shared.size:
-                cohort.prompts[:] = [*(prompts[places] for prompts in cohort.prompts), matched.second[others]]
-                cohort.members.append(number)
-                break
-        else:
-            cohorts.append(_Cohort([number], [np.arange(len(side.prompts))]))
-    return cohorts, notes
-
-
-def _reason(
-    comparison: PlannedContrast, difference: Contrast, ratios: dict[int, float], reasons: Sequence[str], unit: str
-) -> str:
-    if math.isnan(difference.estimate):
-        without = [n for n in range(len(comparison.sides)) if math.isnan(ratios.get(n, NAN))]
+def _reason(comparison: PlannedContrast, outcome: Contrasted, reasons: Sequence[str], unit: str) -> str:
+    if math.isnan(outcome.contrast.estimate):
+        without = [n for n in range(len(comparison.sides)) if math.isnan(outcome.estimates.get(n, math.nan))]
         return "; ".join(
             f"{comparison.sides[n].name}: {reasons[n] or 'no estimate from the prompts that are compared'}"
             for n in without
         )
-    return why_no_interval(difference, unit)
+    return why_no_interval(outcome.contrast, unit)
 
 
 def _copy_notes(runs: Sequence[Run]) -> list[str]:
@@ -275,65 +196,3 @@ def _check_pairs(pairs: Pairs | None, runs: int) -> None:
         compared.add(frozenset(numbers))
     if not pairs:
         raise OptionError("pairs=[] names nothing to compare; leave it out, or give pairs such as [(0, 1)].")
-
-
-OF_A_QUESTION: Final = 0.05
-"""Of the ratio, where a question of hu2025 is asked, whose answers are "the same ratio" and "no increase"."""
-
-
-def equivalence_bounds(
-    plan: ComparisonPlan, question: str | None, equivalence: float | None, unit: str
-) -> list[float | None]:
-    """For each comparison the largest difference of ratio that counts as none; None where no test is asked for."""
-    if equivalence is None:
-        return [None if question is None else OF_A_QUESTION] * len(plan.contrasts)
-    bounds = [equivalence / (_blocks(comparison) if unit == "blocks" else 1) for comparison in plan.contrasts]
-    if max(bounds) >= 1:
-        raise _everything(equivalence, unit)
-    return list(bounds)
-
-
-def _require_bound(equivalence: float | None, unit: str) -> None:
-    """Refuse a bound that is none whatever the runs are.
-
-    Raises:
-        OptionError: with what is allowed.
-    """
-    if equivalence is None:
-        return
-    if not (equivalence > 0 and math.isfinite(equivalence)):
-        raise OptionError(
-            f"The bound of equivalence is {equivalence:g}; differences smaller than it count as none: give a number "
-            "above 0."
-        )
-    if unit == "ratio" and equivalence >= 1:
-        raise _everything(equivalence, unit)
-
-
-def _everything(equivalence: float, unit: str) -> OptionError:
-    return OptionError(
-        f"equivalence={equivalence:g} (--equivalence) in {unit} holds every difference there can be; give less "
-        f"than {'all blocks' if unit == 'blocks' else '1, or equivalence_unit=blocks (--equivalence-unit blocks)'}."
-    )
-
-
-def bound_text(equivalence: float | None, unit: Unit) -> str:
-    """``0.05``, or ``1 block``."""
-    if unit == "ratio" or equivalence is None:
-        return f"{OF_A_QUESTION if equivalence is None else equivalence:g}"
-    return f"{equivalence:g} {'block' if equivalence == 1 else 'blocks'}"
-
-
-def _blocks(comparison: PlannedContrast) -> int:
-    if comparison.blocks is not None:
-        return comparison.blocks
-    counts = sorted({side.n_blocks for side in comparison.sides})
-    many = (
-        f"the models have {' and '.join(map(str, counts))}"
-        if comparison.is_difference
-        else "a slope has none of its own"
-    )
-    raise OptionError(
-        "equivalence_unit='blocks' (--equivalence-unit blocks) needs two models of equally many blocks, and in "
-        f"{comparison.label!r} {many}. Give the bound as a ratio."
-    )

@@ -14,11 +14,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.analysis.depths.result import gathered
+from bathyscope.analysis.depths.cohorts import OTHER_MINUS_REFERENCE, Contrasted, apart, columns_of, contrasted
 from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
 from bathyscope.analysis.depths.tables import group_tables
 from bathyscope.analysis.options import GroupOptions
-from bathyscope.core.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray, collect
 from bathyscope.core.calls import takes
 from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, warn
@@ -31,8 +31,8 @@ from bathyscope.runs.run import Run
 from bathyscope.runs.table import tidy
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.crossing import centre_of_mass
-from bathyscope.statistics.difference import Contrast, two_sample_difference
-from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done
+from bathyscope.statistics.difference import Contrast
+from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done, estimate_each
 from bathyscope.statistics.effective_depth import estimators as estimators_of
 from bathyscope.statistics.permutation import permutation_p, share_clusters
 from bathyscope.statistics.reading import Reading, only_entry
@@ -108,23 +108,20 @@ def grouped(
     estimator_of = {name: replace(estimator, cluster=member) for name, estimator in _estimators(opened).items()}
     names = chosen_estimators(estimator_of if estimators is None else estimators, estimator_of, "This run has")
     blocks = opened.n_blocks
-    by_group = {name: [estimator_of[name].take(members) for members in groups.values()] for name in names}
-    group_estimates = [
-        [estimator.read(estimator.means(sampling), blocks, level) for estimator in row] for row in by_group.values()
-    ]
-    # A group's estimate is in blocks; differences are of the ratio, as ``compare`` has them.
-    pairs = list(combinations(range(len(groups)), 2))
-    test = partial(_p_value, permutations=permutations, seed=seed)
-    ratios_by_group = {
-        name: [reading if name == SHARE else reading.ratio(blocks) for reading in row] for name, row in by_group.items()
-    }
-    contrasts_of_pairs = [
-        [two_sample_difference(row[a], row[b], sampling) for row in ratios_by_group.values()] for a, b in pairs
-    ]
+    by_group = [{name: estimator_of[name].take(members) for name in names} for members in groups.values()]
+    estimates = [estimate_each(estimator_of_group, blocks, sampling) for estimator_of_group in by_group]
+    # A group's estimate is in blocks; differences are of the ratio, as ``compare`` has them. A share has no unit.
+    unit_of = {name: 1 if name == SHARE else blocks for name in names}
+    readings = [{name: group[name].ratio(unit_of[name]) for name in names} for group in by_group]
+    pairs = list(combinations(readings, 2))
+    outcomes = [[_difference(reference[name], other[name], sampling) for name in names] for reference, other in pairs]
     p_values = np.array(
         [
-            [test(row[a], row[b], contrast) for row, contrast in zip(ratios_by_group.values(), contrasts)]
-            for (a, b), contrasts in zip(pairs, contrasts_of_pairs)
+            [
+                _p_value(reference[name], other[name], outcome.contrast, permutations, seed)
+                for name, outcome in zip(names, differences)
+            ]
+            for (reference, other), differences in zip(pairs, outcomes)
         ]
     )
     coords = {
@@ -137,7 +134,8 @@ def grouped(
     }
     attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
-    values = {**_group_variables(by_group, group_estimates, blocks), **_pair_variables(contrasts_of_pairs, p_values)}
+    values = {**_group_variables(by_group, estimates, unit_of), **columns_of(outcomes, _TABLE)}
+    values |= {"p_value": p_values, "p_holm": holm(p_values)}
     data = labelled(_TABLE, values, coords).assign_attrs(attrs)
     return LabelledResult(data, _conclude(data), tidy, figure="grouped", lay_out=group_tables)
 
@@ -228,6 +226,12 @@ def _scores(depth_score: xr.Dataset) -> dict[str, Estimator]:
     return estimator_of
 
 
+def _difference(reference: Reading, other: Reading, sampling: Sampling) -> Contrasted:
+    return contrasted(
+        (reference, other), OTHER_MINUS_REFERENCE, apart([len(reference.weights), len(other.weights)]), sampling
+    )
+
+
 def _p_value(reference: Reading, other: Reading, difference: Contrast, permutations: int, seed: int) -> float:
     # prompts of one cluster in both groups cannot be dealt out whole: the interval, which pairs them, is the test
     if reference.whole is not None or share_clusters(reference, other):
@@ -237,30 +241,20 @@ def _p_value(reference: Reading, other: Reading, difference: Contrast, permutati
 
 
 def _group_variables(
-    by_group: Mapping[str, Sequence[Estimator]], group_estimates: Sequence[Sequence[DepthEstimate]], blocks: int
+    by_group: Sequence[Mapping[str, Estimator]],
+    estimates: Sequence[Mapping[str, DepthEstimate]],
+    unit_of: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return the variables of groups; ``group_estimates`` is [estimator][group]."""
-    is_share = np.array([name == SHARE for name in by_group])[:, None]
-    depth, unit = gathered(group_estimates, "depth"), np.where(is_share, 1, blocks)
+    """Return the variables of groups, [estimator][group]."""
+    cells = [[of_group[name] for of_group in estimates] for name in unit_of]
+    depth, unit = collect(cells, "depth"), np.array(list(unit_of.values()))[:, None]
     return {
         "value": depth / unit,
-        "ci_low": gathered(group_estimates, "ci_low") / unit,
-        "ci_high": gathered(group_estimates, "ci_high") / unit,
-        "depth": np.where(is_share, np.nan, depth),
-        "n": [[int((~np.isnan(reading.values).all(axis=1)).sum()) for reading in row] for row in by_group.values()],
-        "reason": np.array([[estimate.reason for estimate in row] for row in group_estimates], dtype=object),
-    }
-
-
-def _pair_variables(contrasts: Sequence[Sequence[Contrast]], p_values: FloatArray) -> dict[str, FloatArray]:
-    """Return the variables of pairs; ``contrasts`` and ``p_values`` are [pair][estimator]."""
-    return {
-        "difference": gathered(contrasts, "estimate"),
-        "difference_low": gathered(contrasts, "ci_low"),
-        "difference_high": gathered(contrasts, "ci_high"),
-        "effect_size": gathered(contrasts, "effect_size"),
-        "p_value": p_values,
-        "p_holm": holm(p_values),
+        "ci_low": collect(cells, "ci_low") / unit,
+        "ci_high": collect(cells, "ci_high") / unit,
+        "depth": np.where(unit == 1, np.nan, depth),
+        "n": [[int((~np.isnan(group[name].values).all(axis=1)).sum()) for group in by_group] for name in unit_of],
+        "reason": collect(cells, "reason"),
     }
 
 

@@ -6,14 +6,17 @@ Readings are compared as ratios of L, since models differ in L; costs of blocks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
+from bathyscope.analysis.depths.cohorts import Cohort, Contrasted, columns_of, contrasted, ends_of, why_no_interval
+from bathyscope.analysis.depths.questions import PlannedContrast
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.estimates import Estimate
@@ -22,6 +25,7 @@ from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.difference import Contrast
 from bathyscope.statistics.reading import Reading, only_entry
+from bathyscope.statistics.sampling import Sampling
 
 READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
 """Those of the verdict, the one that a comparison states first."""
@@ -56,30 +60,35 @@ class Leading(NamedTuple):
     Args:
         readings: by name of the reading.
         blocks: by block; empty for slopes, unequal models, and runs without drop.
-        ends: reading, or block, → its value in the reference and in the other run, from the prompts that are compared.
         reasons: reading → why its contrast has no interval; empty where it has one, or no value.
     """
 
-    readings: Mapping[str, Contrast]
-    blocks: Mapping[int, Contrast]
-    ends: Mapping[str | int, tuple[float, float]]
+    readings: Mapping[str, Contrasted]
+    blocks: Mapping[int, Contrasted]
     reasons: Mapping[str, str]
 
 
-def why_no_interval(result: Contrast, unit: str) -> str:
-    """Return why a contrast has no interval; empty where it has one, or no value.
+def lead(comparison: PlannedContrast, cohorts: Sequence[Cohort], sampling: Sampling, unit: str) -> Leading:
+    """Return the contrasts that are first: of the verdict's readings, and of the costs of blocks.
 
     Args:
         unit: what is drawn, such as "clusters".
     """
-    if np.isnan(result.estimate) or not np.isnan(result.ci_low):
-        return ""
-    if np.isnan(result.exists_share):
-        return f"an interval needs at least two {unit} with values on each side"
-    return "too few resamples have a value for an interval"
+    by_side = [_depth_readings(side) for side in comparison.sides]
+    costs = _block_costs(comparison.sides) if comparison.blocks is not None else []
+
+    def contrast_all(by_side: Sequence[Mapping[Any, Reading]], quantities: Iterable[Any]) -> dict[Any, Contrasted]:
+        return {
+            quantity: contrasted([side[quantity] for side in by_side], comparison.coefficients, cohorts, sampling)
+            for quantity in quantities
+        }
+
+    readings = contrast_all(by_side, by_side[0])
+    reasons = {name: why_no_interval(outcome.contrast, unit) for name, outcome in readings.items()}
+    return Leading(readings, contrast_all(costs, costs[0] if costs else ()), reasons)
 
 
-def depth_readings(side: ComparedPrompts) -> dict[str, Reading]:
+def _depth_readings(side: ComparedPrompts) -> dict[str, Reading]:
     """Return the verdict's readings as ratios of L; without a value for prompts that have none."""
     if not side.run.judged:
         (none,) = _reading(side, np.full((len(side.run.prompts), 1), np.nan), (0.0, 1.0))
@@ -105,7 +114,7 @@ def _places(side: ComparedPrompts) -> list[int]:
     return [place[name] for name in side.prompt_ids]
 
 
-def block_costs(sides: Sequence[ComparedPrompts]) -> list[dict[int, Reading]]:
+def _block_costs(sides: Sequence[ComparedPrompts]) -> list[dict[int, Reading]]:
     """Return what each block costs in each of two runs; empty where they did not leave out the same blocks."""
     costs = [cost_of_leaving_out(side.run, None) for side in sides]
     first, *others = costs
@@ -129,10 +138,9 @@ def _reading(
 
 def reading_data(comparisons: Sequence[str], rows: Sequence[Leading]) -> xr.Dataset:
     """Return how the readings differ, by (comparison, reading)."""
-    values = _columns([[row.readings[name] for name in READINGS] for row in rows])
-    ends = np.array([[row.ends[name] for name in READINGS] for row in rows], dtype=np.float64)
-    errors = [[row.readings[name].standard_error for name in READINGS] for row in rows]
-    values |= {"reference_ratio": ends[..., 0], "other_ratio": ends[..., 1], "standard_error": np.array(errors)}
+    outcomes = [[row.readings[name] for name in READINGS] for row in rows]
+    values: dict[str, NDArray[Any]] = {**columns_of(outcomes, _READINGS)}
+    values["reference_ratio"], values["other_ratio"] = ends_of(outcomes)
     values["reason"] = np.array([[row.reasons[name] for name in READINGS] for row in rows], dtype=object)
     return labelled(_READINGS, values, {"comparison": list(comparisons), "reading": list(READINGS)})
 
@@ -142,25 +150,12 @@ def block_data(comparisons: Sequence[str], rows: Sequence[Leading]) -> xr.Datase
     places = sorted({block for row in rows for block in row.blocks})
     if not places:
         return None
-    none = Contrast(np.nan, (), ())
-    values = _columns([[row.blocks.get(block, none) for block in places] for row in rows])
-    ends = np.array([[row.ends.get(block, (np.nan, np.nan)) for block in places] for row in rows], dtype=np.float64)
-    values |= {"reference_cost": ends[..., 0], "other_cost": ends[..., 1], "p_holm": holm(values["p_value"])}
-    del values["n_prompts"], values["n_units"]
+    none = Contrasted(Contrast(np.nan, (), ()), {}, (np.nan, np.nan))
+    outcomes = [[row.blocks.get(block, none) for block in places] for row in rows]
+    values = columns_of(outcomes, _BLOCKS)
+    values["reference_cost"], values["other_cost"] = ends_of(outcomes)
+    values["p_holm"] = holm(values["p_value"])
     return labelled(_BLOCKS, values, {"comparison": list(comparisons), "block": places})
-
-
-def _columns(contrasts: Sequence[Sequence[Contrast]]) -> dict[str, FloatArray]:
-    fields = {"difference": "estimate", "difference_low": "ci_low", "difference_high": "ci_high", "p_value": "p_value"}
-    columns = {
-        name: np.array([[getattr(cell, field) for cell in row] for row in contrasts], dtype=np.float64)
-        for name, field in fields.items()
-    }
-    units = np.array([[cell.n_units for cell in row] for row in contrasts])
-    return columns | {
-        "n_units": units,
-        "n_prompts": np.array([[sum(cell.n_prompts) for cell in row] for row in contrasts]),
-    }
 
 
 def lead_text(readings: xr.Dataset, blocks: xr.Dataset | None, level: float) -> str:

@@ -6,7 +6,6 @@ its data set and its id, and the texts are compared where both runs keep them. W
 contradicts them, the runs are taken for two samples, and it is said why.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,9 +15,10 @@ from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, PromptError, StoreError, warn
 from bathyscope.prompts.in_memory import GIVEN
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.parsed_source import SourceSpec
+from bathyscope.prompts.prompts import words_of
 from bathyscope.prompts.reading import reading_flags
-from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spec import source_in
 
 Indices = NDArray[np.intp]
 PromptTokens = tuple[tuple[int, ...], int | None]
@@ -249,14 +249,9 @@ def _texts(side: ComparedPrompts) -> dict[str, str] | None:
     if prompts.tokenizer_hash is None:
         return None
     try:
-        return {name: "".join("".join(_words_of(prompts, n)).split()) for n, name in enumerate(prompts.names)}
+        return {name: "".join("".join(words_of(prompts, n)).split()) for n, name in enumerate(prompts.names)}
     except (PromptError, StoreError):  # a run without text, or an earlier version's
         return None
-
-
-def _words_of(prompts: Prompts, number: int) -> Iterator[str]:
-    specials = set(prompts.specials(number))
-    return (piece for place, piece in enumerate(prompts.pieces(number)) if place not in specials)
 
 
 def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted: bool, unlike: str) -> str:
@@ -283,8 +278,6 @@ def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted
 
 def _source(dataset: str) -> SourceSpec | str:
     """What a label of data says without the number of prompts, for comparing."""
-    try:
-        spec = parse(dataset)
-    except PromptError:
-        return dataset  # a name that somebody gave
-    return SourceSpec(spec.name, None, spec.path, spec.options)
+    spec = source_in(dataset)
+    # a name that somebody gave is no source
+    return dataset if spec is None else replace(spec, count=None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from operator import itemgetter
 
+from bathyscope.analysis.depths.cohorts import OTHER_MINUS_REFERENCE
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model.identity import compare_models
@@ -46,7 +47,7 @@ class PlannedContrast:
     @property
     def is_difference(self) -> bool:
         """Whether it has two sides, and is no slope."""
-        return self.coefficients == (-1.0, 1.0)
+        return self.coefficients == OTHER_MINUS_REFERENCE
 
     @property
     def blocks(self) -> int | None:
@@ -141,7 +142,7 @@ def _differences(sides: Sequence[ComparedPrompts], pairs: Pairs | None, all_pair
 
 
 def _difference(reference: ComparedPrompts, other: ComparedPrompts) -> PlannedContrast:
-    return PlannedContrast(f"{other.name} − {reference.name}", (reference, other), (-1.0, 1.0))
+    return PlannedContrast(f"{other.name} − {reference.name}", (reference, other), OTHER_MINUS_REFERENCE)
 
 
 def _size(sides: Sequence[ComparedPrompts], against: str) -> ComparisonPlan:

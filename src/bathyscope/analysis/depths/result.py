@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bathyscope.analysis.depths.cohorts import Contrasted, columns_of, ends_of
 from bathyscope.analysis.depths.leading import Leading, lead_text
 from bathyscope.analysis.depths.questions import DIFFERENCE, ComparisonPlan
 from bathyscope.analysis.depths.side import ComparedPrompts
-from bathyscope.core.arrays import FloatArray
+from bathyscope.core.arrays import collect
 from bathyscope.core.result import TabledResult
 from bathyscope.core.tables import TextTable
 from bathyscope.core.text import counted
 from bathyscope.labels import variable
 from bathyscope.statistics.correction import holm
-from bathyscope.statistics.difference import Contrast
 from bathyscope.statistics.effective_depth import DepthEstimate
 
 SOURCE = "hu2025, effective depth"
@@ -133,12 +133,10 @@ class Comparison(TabledResult):
 
 
 class ComparisonRow(NamedTuple):
-    """One comparison: contrasts and reasons by estimator."""
+    """One comparison: its contrasts and reasons by estimator, and what leads it."""
 
     kind: str
-    contrasts: list[Contrast]
-    ratios: list[tuple[float, float]]
-    """Of the reference and the other run, each from the prompts that are compared."""
+    outcomes: list[Contrasted]
     reasons: list[str]
     notes: list[str]
     leading: Leading
@@ -149,17 +147,17 @@ def comparison_data(
 ) -> xr.Dataset:
     """``Comparison.data`` of the answers to a plan, one row each; ``bounds`` are those of equivalence."""
     dims = ("comparison", "estimator")
-    contrasts = [row.contrasts for row in rows]
-    of = partial(gathered, contrasts)
-    ratios = np.array([row.ratios for row in rows])
+    outcomes = [row.outcomes for row in rows]
+    of = partial(collect, [[outcome.contrast for outcome in row] for row in outcomes])
+    reference_ratio, other_ratio = ends_of(outcomes)
     p_value, quantity = of("p_value"), plan.quantity
     unit, formula = "1 per doubling", "least-squares slope of the ratio over log₂ of the size"
     if quantity == DIFFERENCE:
         unit, formula = "1", "ratio of the other run − ratio of the reference"
     blocks = np.array([contrast.blocks for contrast in plan.contrasts], dtype=np.float64)
     described: dict[str, tuple[Any, str, str, str]] = {
-        "reference_ratio": (ratios[..., 0], "ratio of the reference", "1", "depth / L"),
-        "other_ratio": (ratios[..., 1], "ratio of the other run", "1", "depth / L"),
+        "reference_ratio": (reference_ratio, "ratio of the reference", "1", "depth / L"),
+        "other_ratio": (other_ratio, "ratio of the other run", "1", "depth / L"),
         "difference": (of("estimate"), quantity, unit, formula),
         "ci_low": (of("ci_low"), "lower end of its interval", unit, "bootstrap over prompts"),
         "ci_high": (of("ci_high"), "upper end of its interval", unit, "bootstrap over prompts"),
@@ -175,7 +173,7 @@ def comparison_data(
         "exists_share": (of("exists_share"), "share of resamples in which all ratios exist", "1", ""),
         "p_value": (p_value, "two-sided p-value of no difference", "1", "1 − level of the interval that reaches 0"),
         "p_holm": (holm(p_value), "p-value corrected for all comparisons and estimators", "1", "Holm"),
-        "n_prompts": ([[sum(c.n_prompts) for c in row] for row in contrasts], "prompts in use", "prompt", ""),
+        "n_prompts": (columns_of(outcomes, ["n_prompts"])["n_prompts"], "prompts in use", "prompt", ""),
     }
     if None not in bounds:
         described["p_equivalence"] = (
@@ -202,11 +200,6 @@ def comparison_data(
     return xr.Dataset(data, coords)
 
 
-def gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
-    """One number of everything that was found, [rows, …]."""
-    return np.array([[getattr(item, field) for item in row] for row in rows], dtype=np.float64)
-
-
 def run_data(
     sides: Sequence[ComparedPrompts], estimates_of: Mapping[int, dict[str, DepthEstimate]], estimators: Sequence[str]
 ) -> xr.Dataset:
@@ -220,7 +213,7 @@ def run_data(
     }
     dims, formula = ("run", "estimator"), "depth / L"
     data = {
-        name: variable(dims, gathered(estimates, end) / blocks[:, None], text, "1", formula=formula, source=SOURCE)
+        name: variable(dims, collect(estimates, end) / blocks[:, None], text, "1", formula=formula, source=SOURCE)
         for name, (end, text) in texts.items()
     }
     coords = {

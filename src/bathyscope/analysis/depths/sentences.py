@@ -262,12 +262,8 @@ def _reason(comparison: HasDifferences, number: int, row: ComparedDepth | None) 
     return reasons[0] if reasons else "no estimator has an interval"
 
 
-def _tests(comparison: HasDifferences) -> int:
-    return max(1, int(np.isfinite(comparison.data["p_holm"].values).sum()))
-
-
 def _tests_text(comparison: HasDifferences) -> str:
-    tests = _tests(comparison)
+    tests = max(1, int(np.isfinite(comparison.data["p_holm"].values).sum()))
     return "1 test" if tests == 1 else f"{tests} tests"
 
 

@@ -8,12 +8,10 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from bathyscope.analysis.probes.gather import run_batches
+from bathyscope.analysis.probes.gather import batches
 from bathyscope.model import Model
 from bathyscope.model.anatomy.calls import Call, called
 from bathyscope.model.anatomy.neurons import OutputWeights
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.observer import Probe
 from bathyscope.wavefront.probe import FinalStates
 
@@ -41,16 +39,14 @@ def last_activations(
     activations = torch.empty(len(prompts), len(neurons))
     top1 = torch.empty(len(prompts), dtype=torch.long)
 
-    def observe(wave: Wavefront, batch: Batch, picked: Sequence[int]) -> None:
+    for wave, batch, picked in batches(model, prompts, progress):
         probe, taken = _LastToken(), torch.full((batch.size, len(neurons)), torch.nan)
         with ExitStack() as stack:
             for module, columns, places in _sources(weights, neurons):
                 stack.enter_context(called([("", module)], partial(_read, taken, columns, places)))
             wave.run(batch, [probe])
-        activations[list(picked)] = taken
-        top1[list(picked)] = probe.top1_B
-
-    run_batches(model, prompts, observe, progress)
+        activations[picked] = taken
+        top1[picked] = probe.top1_B
     return activations, top1
 
 

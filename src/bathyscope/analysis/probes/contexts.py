@@ -22,7 +22,7 @@ _WHOLE = 1 << 40
 
 @dataclass(frozen=True)
 class Contexts:
-    """Contexts [contexts, window − 1], without the token that is to be told, and whether it is of the class.
+    """Contexts [contexts, window − 1], without the token that is to be predicted, and whether it is of the class.
 
     Args:
         ids: the tokens before it, BOS first where the tokenizer has one.

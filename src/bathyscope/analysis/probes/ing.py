@@ -7,7 +7,7 @@ that suppress apart, and a logistic probe is fitted to one or several of them. S
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from bathyscope.analysis.options import IngOptions
 from bathyscope.analysis.probes.activations import last_activations
 from bathyscope.analysis.probes.contexts import Contexts, balanced_contexts
-from bathyscope.analysis.probes.gather import require_room
-from bathyscope.analysis.probes.logistic import Accuracy, Fit, Settings, accuracy, fit
+from bathyscope.analysis.probes.gather import Finding, lent, require_room
+from bathyscope.analysis.probes.logistic import ACCURACY, Accuracy, Fit, Settings, accuracy, fit, judge
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
 from bathyscope.core.result import LabelledResult, rows_of, tabulate_over
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.labels import Label, Table, interval
 from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model import AnyModel, Model
 from bathyscope.model.anatomy.neurons import OutputWeights, output_weights
 from bathyscope.statistics.sampling import Sampling
 
@@ -38,7 +38,6 @@ _LOOKED_AT = 256
 _SOURCE = "lad2024, prediction ensembling"
 _by_rank = partial(Label, "kind rank", source=_SOURCE)
 _by_size = partial(Label, "kind size", source=_SOURCE)
-_ACCURACY = ("accuracy", "ci_low", "ci_high")
 _ENDS = "the {percent=95 %} interval"
 _TABLE: Table = {
     "block": _by_rank("block (−1 = none)", "block"),
@@ -53,7 +52,7 @@ _TABLE: Table = {
     **interval("ensemble_ci", _by_size, _ENDS),
     "ensemble_train_accuracy": _by_size("on the training half"),
     "added": _by_size("rank of the neuron that joins (−1 = none)", "rank"),
-    **{f"top1_{name}": Label("", f"{name} of the model's own top-1 token", source=_SOURCE) for name in _ACCURACY},
+    **{f"top1_{name}": Label("", f"{name} of the model's own top-1 token", source=_SOURCE) for name in ACCURACY},
 }
 
 Array = NDArray[np.float32]
@@ -93,9 +92,8 @@ def ing_probe(
         PromptError: the text is too short, or has too few tokens that end in "ing".
         ModelError: the model cannot be ready, or has no tokenizer, no such token, or no neurons to be read.
     """
-    with alone(model):
-        settings = Settings(C, Sampling(resamples, level, seed))
-        ready = loaded(model)
+    settings = Settings(C, Sampling(resamples, level, seed))
+    with lent(model, "The corpus is") as ready:
         require_room(ready, window - 1, window)
         in_class_V, weights, chosen = _choose(ready, neurons)
         sampled = balanced_contexts(
@@ -107,11 +105,16 @@ def ing_probe(
         activations, top1 = last_activations(ready, weights, places, sampled.ids.tolist(), progress)
         values = dict(zip(KINDS, np.split(activations.numpy(), [len(chosen[KINDS[0]])], axis=1)))
         right = in_class_V[top1.numpy()] == (sampled.labels == 1)
-        dataset = _dataset(chosen, values, sampled, settings, accuracy(right[~sampled.training], settings), neurons)
-        held_out = int((~sampled.training).sum())
-        dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
-        dataset.attrs["training"] = len(sampled.labels) - held_out
-        return LabelledResult(dataset, _conclude(dataset), _tabulate, figure="ing")
+        top1_accuracy = accuracy(right[~sampled.training], settings)
+        return _FINDING.result(
+            *_judge_neurons(chosen, values, sampled, settings, top1_accuracy, neurons),
+            ready,
+            settings.sampling,
+            corpus=str(corpus),
+            held_out=int((~sampled.training).sum()),
+            seed=seed,
+            training=int(sampled.training.sum()),
+        )
 
 
 def _conclude(data: xr.Dataset) -> str:
@@ -126,8 +129,8 @@ def _conclude(data: xr.Dataset) -> str:
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:
     """Return a row for the model's own guess, every neuron alone, and every ensemble."""
-    columns = (*_ACCURACY, "train_accuracy")
-    top1 = {name: float(data[f"top1_{name}"]) for name in _ACCURACY}
+    columns = (*ACCURACY, "train_accuracy")
+    top1 = {name: float(data[f"top1_{name}"]) for name in ACCURACY}
     blank = dict.fromkeys(("kind", "size", "block", "neuron", "effect", "skew", "train_accuracy"))
     rows: list[dict[str, Any]] = [{"probe": "the model's top-1", **blank, **top1}]
     for kind in data["kind"].values.tolist():
@@ -143,6 +146,9 @@ def _tabulate(data: xr.Dataset) -> pd.DataFrame:
         rows += [{"probe": name, **blank, **row} for name, table in tables.items() for row in rows_of(table)]
     # As objects, so that a block stays a whole number although some rows have none.
     return pd.DataFrame(rows, dtype=object)
+
+
+_FINDING: Final = Finding(_TABLE, _conclude, _tabulate, "ing")
 
 
 class _Neuron(NamedTuple):
@@ -165,8 +171,6 @@ def _choose(model: Model, count: int) -> tuple[NDArray[np.bool_], Sequence[Seque
     Neurons are told apart by the sign of their skew, and of either kind the largest effect comes first.
     """
     tokenizer = model.tokenizer
-    if tokenizer is None:
-        raise ModelError("The corpus is text, and this model has no tokenizer; load it with tokenizer=.")
     unembedding = Unembedding(model.anatomy.readout, set(tokenizer.get_vocab().values()))
     vocabulary_ids = unembedding.kept_V.cpu().numpy()
     of_class = members(tokenizer, vocabulary_ids.tolist())[list(CLASSES).index(CLASS)]
@@ -226,9 +230,10 @@ def _probe(values: Array, contexts: Contexts, settings: Settings) -> tuple[list[
     return alone, [fitted(added[: size + 1]) for size in range(len(added))], added
 
 
-def _dataset(
+def _judge_neurons(
     chosen: _ByKind, values: dict[str, Array], contexts: Contexts, settings: Settings, top1: Accuracy, count: int
-) -> xr.Dataset:
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the variables of the result, and its coordinates."""
     alone, together, added = zip(*(_probe(values[kind], contexts, settings) for kind in KINDS))
 
     def padded(rows: Iterable[Iterable[float]], none: float = np.nan) -> list[list[float]]:
@@ -240,11 +245,8 @@ def _dataset(
         for name, none in {"block": -1, "neuron": -1, "effect": np.nan, "skew": np.nan, "kurtosis": np.nan}.items()
     }
     for prefix, fits in (("", alone), ("ensemble_", together)):
-        judged = [[accuracy(probe_fit.correct, settings) for probe_fit in row] for row in fits]
-        for column, name in enumerate(_ACCURACY):
-            data[f"{prefix}{name}"] = padded([accuracies[column] for accuracies in row] for row in judged)
-        data[f"{prefix}train_accuracy"] = padded([probe_fit.train_accuracy for probe_fit in row] for row in fits)
+        data |= {f"{prefix}{name}": padded(rows) for name, rows in judge(fits, settings).items()}
     data["added"] = padded(added, -1)
-    data |= {f"top1_{name}": value for name, value in zip(_ACCURACY, top1)}
+    data |= {f"top1_{name}": value for name, value in zip(ACCURACY, top1)}
     coords = {"kind": list(KINDS), "rank": np.arange(count), "size": np.arange(1, count + 1)}
-    return labelled(_TABLE, data, coords, percent=f"{100 * settings.sampling.level:g} %")
+    return data, coords

@@ -3,6 +3,7 @@
 import importlib.util
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Values of C among which cross-validation chooses."""
 FOLDS = 5
 _STEPS = 5000
+ACCURACY = ("accuracy", "ci_low", "ci_high")
+"""Variables of an accuracy with its interval."""
 
 Array = NDArray[np.floating]
 Labels = NDArray[np.int64]
@@ -59,7 +62,7 @@ class Settings:
 
 
 class Accuracy(NamedTuple):
-    """Share of rows that are told right, with its interval."""
+    """Share of rows that are classified correctly, with its interval."""
 
     value: float
     low: float
@@ -68,7 +71,7 @@ class Accuracy(NamedTuple):
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted probe: accuracy on its own rows, which of the held-out rows it tells right, and the C it used."""
+    """A fitted probe: accuracy on its own rows, which held-out rows it classifies correctly, and the C it used."""
 
     train_accuracy: float
     correct: NDArray[np.bool_]
@@ -118,3 +121,10 @@ def accuracy(correct: NDArray[np.bool_], settings: Settings) -> Accuracy:
     if right.size > 1 and np.ptp(right) == 0:
         return Accuracy(float(right.mean()), *share_interval(right, level=settings.sampling.level))
     return Accuracy(float(right.mean()), *mean_interval(right, settings.sampling, limits=(0.0, 1.0)))
+
+
+def judge(fits: Sequence[Sequence[Fit]], settings: Settings) -> dict[str, list[list[float]]]:
+    """Return accuracy with its interval, and train_accuracy, each as nested as the probes are."""
+    accuracies = [[accuracy(probe.correct, settings) for probe in row] for row in fits]
+    columns = {name: [[cell[place] for cell in row] for row in accuracies] for place, name in enumerate(ACCURACY)}
+    return columns | {"train_accuracy": [[probe.train_accuracy for probe in row] for row in fits]}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -19,22 +19,20 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.analysis.options import CONTEXT, FEWEST_WORDS, SubjoinerOptions
-from bathyscope.analysis.probes.gather import require_room, run_batches
+from bathyscope.analysis.probes.gather import Finding, batches, lent, require_room
 from bathyscope.analysis.probes.words import place_words, read_words
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
-from bathyscope.errors import ModelError, OptionError
-from bathyscope.labels import Label, Table, interval, labelled
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.errors import OptionError
+from bathyscope.labels import Label, Table, interval
+from bathyscope.model import AnyModel, Model
 from bathyscope.model.anatomy.attention import attention_heads
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.observer import Probe
 from bathyscope.wavefront.probe import BaselineView
 
@@ -100,12 +98,9 @@ def subjoiner(
         PromptError: no words, or too few of n tokens or of one token.
         ModelError: the model cannot be ready, has no tokenizer, or shows no attention weights.
     """
-    with alone(model):
-        if window <= pieces:
-            raise OptionError(f"window={window} is not allowed; give a whole number, more than the {pieces} pieces.")
-        ready = loaded(model)
-        if ready.tokenizer is None:
-            raise ModelError("Words are text, and this model has no tokenizer; load it with tokenizer=.")
+    if window <= pieces:
+        raise OptionError(f"window={window} is not allowed; give a whole number, more than the {pieces} pieces.")
+    with lent(model, "Words are") as ready:
         placed = place_words(
             read_words(words, characters),
             ready.tokenizer,
@@ -119,10 +114,18 @@ def subjoiner(
         ids = [token_ids for kind in placed.values() for token_ids in kind.values()]
         require_room(ready, len(ids[0]), window)
         measured = Measured(placed, attention_to_earlier(ready, ids, pieces - 1, progress))
-        dataset = _dataset(measured, top, Sampling(resamples, level, seed))
-        dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
-        dataset.attrs |= {"level": level, "resamples": resamples}
-        return LabelledResult(dataset, _conclude(dataset), _tabulate, figure="subjoiner")
+        sampling = Sampling(resamples, level, seed)
+        return _FINDING.result(
+            *_score(measured, top, sampling),
+            ready,
+            sampling,
+            pieces=pieces,
+            context=context,
+            window=window,
+            seed=seed,
+            level=level,
+            resamples=resamples,
+        )
 
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:
@@ -142,6 +145,9 @@ def _conclude(data: xr.Dataset) -> str:
     )
 
 
+_FINDING: Final = Finding(_TABLE, _conclude, _tabulate, "subjoiner")
+
+
 def attention_to_earlier(model: Model, prompts: Sequence[Sequence[int]], earlier: int, progress: bool) -> FloatArray:
     """The attention that the last token of each prompt gives to the ``earlier`` tokens before it, together.
 
@@ -149,13 +155,10 @@ def attention_to_earlier(model: Model, prompts: Sequence[Sequence[int]], earlier
     """
     heads = max(attention_heads(model.anatomy))
     attention_PLH = np.full((len(prompts), model.n_blocks, heads), np.nan)
-
-    def observe(wave: Wavefront, batch: Batch, picked: Sequence[int]) -> None:
+    for wave, batch, picked in batches(model, prompts, progress):
         probe = _LastQuery(earlier, batch.size, model.n_blocks, heads)
         wave.run(batch, [probe])
-        attention_PLH[list(picked)] = probe.attention_BLH.numpy()
-
-    run_batches(model, prompts, observe, progress)
+        attention_PLH[picked] = probe.attention_BLH.numpy()
     return attention_PLH
 
 
@@ -214,7 +217,8 @@ class Measured:
         return two_sample_difference(readings[0], readings[1], sampling)
 
 
-def _dataset(measured: Measured, top: int, sampling: Sampling) -> xr.Dataset:
+def _score(measured: Measured, top: int, sampling: Sampling) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the variables of the result, and its coordinates."""
     # Heads are ranked on one half of the words and scored on the other: the best of many would look better than it is.
     ranking, score = measured.score(held_out=False), measured.score(held_out=True)
     # equals stay in the order of blocks and heads; NaN comes last
@@ -241,4 +245,4 @@ def _dataset(measured: Measured, top: int, sampling: Sampling) -> xr.Dataset:
         "split": ("word", measured.split),
         "held_out": ("word", measured.held_out),
     }
-    return labelled(_TABLE, values, coords, percent=f"{100 * sampling.level:g} %")
+    return values, coords

@@ -14,16 +14,15 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.analysis.options import WicOptions
-from bathyscope.analysis.probes.gather import token_states
-from bathyscope.analysis.probes.logistic import Fit, Settings, accuracy, fit
+from bathyscope.analysis.probes.gather import Finding, lent, token_states
+from bathyscope.analysis.probes.logistic import Fit, Settings, fit, judge
 from bathyscope.analysis.probes.wic_rows import Rows, WordPair, read_pairs
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
-from bathyscope.errors import ModelError
-from bathyscope.labels import Label, Table, interval, labelled
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.labels import Label, Table, interval
+from bathyscope.model import AnyModel, Model
 from bathyscope.statistics.sampling import Sampling
 
 _SOURCE = "lad2024, probes"
@@ -75,11 +74,8 @@ def wic_probe(
         PromptError: rows that do not fit, too few of them, or of one label only.
         ModelError: the model cannot be ready, or has no tokenizer.
     """
-    with alone(model):
-        settings = Settings(C, Sampling(resamples, level, seed))
-        ready = loaded(model)
-        if ready.tokenizer is None:
-            raise ModelError("WiC rows are text, and this model has no tokenizer; load it with tokenizer=.")
+    settings = Settings(C, Sampling(resamples, level, seed))
+    with lent(model, "WiC rows are") as ready:
         limit = ready.max_tokens
         fitted = read_pairs(train, "train", ready.tokenizer, count=train_rows, max_tokens=limit)
         judged = read_pairs(validation, "validation", ready.tokenizer, max_tokens=limit)
@@ -95,9 +91,14 @@ def wic_probe(
             for name in features
         }
         majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
-        dataset = _dataset(fits, settings, majority)
-        dataset.attrs |= {"model": ready.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
-        return LabelledResult(dataset, _conclude(dataset), _tabulate, figure="wic")
+        return _FINDING.result(
+            *_read_off(fits, settings, majority),
+            ready,
+            settings.sampling,
+            train_rows=len(fitted),
+            validation_rows=len(judged),
+            seed=seed,
+        )
 
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:
@@ -112,6 +113,9 @@ def _conclude(data: xr.Dataset) -> str:
         f"Word meaning is read best at boundary {int(best['boundary'])}, by {best['features'].item()}: accuracy "
         f"{Estimate.of(best, 'accuracy', 'ci'):.3f}. Majority label: {float(data['majority']):.3f}."
     )
+
+
+_FINDING: Final = Finding(_TABLE, _conclude, _tabulate, "wic")
 
 
 def _labels(pairs: Sequence[WordPair]) -> NDArray[np.int64]:
@@ -131,11 +135,10 @@ def _features(states_P2D: Array, name: str) -> Array:
     return np.abs(states_P2D[:, 0] - states_P2D[:, 1])
 
 
-def _dataset(fits: dict[str, list[Fit]], settings: Settings, majority: float) -> xr.Dataset:
-    judged = [[accuracy(probe_fit.correct, settings) for probe_fit in row] for row in fits.values()]
-    values: dict[str, Any] = dict(zip(("accuracy", "ci_low", "ci_high"), np.moveaxis(np.array(judged), -1, 0)))
-    for name in ("train_accuracy", "C"):
-        values[name] = [[getattr(probe_fit, name) for probe_fit in row] for row in fits.values()]
+def _read_off(fits: dict[str, list[Fit]], settings: Settings, majority: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the variables of the result, and its coordinates."""
+    values: dict[str, Any] = {**judge(list(fits.values()), settings)}
+    values["C"] = [[probe_fit.C for probe_fit in row] for row in fits.values()]
     # What a probe must beat: always telling the more frequent label.
     values["majority"] = majority
     values["correct"] = np.array([[probe_fit.correct for probe_fit in row] for row in fits.values()])
@@ -144,4 +147,4 @@ def _dataset(fits: dict[str, list[Fit]], settings: Settings, majority: float) ->
         "boundary": np.arange(values["correct"].shape[1]),
         "row": np.arange(values["correct"].shape[2]),
     }
-    return labelled(_TABLE, values, coords, percent=f"{100 * settings.sampling.level:g} %")
+    return values, coords

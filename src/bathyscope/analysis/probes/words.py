@@ -26,7 +26,7 @@ def read_words(words: str | Path | Sequence[str], characters: int | None) -> lis
     Args:
         words: a list of words, or a UTF-8 text file, gzipped where its name ends in ``.gz``; of a text the words
             are its runs of letters, with hyphens and apostrophes inside.
-        characters: of a text only the first so many; None = all.
+        characters: of a text only this many from its beginning; None = all.
     """
     if isinstance(words, str | Path):
         with open_text(words) as file:

@@ -79,12 +79,8 @@ def infer_family(model: nn.Module) -> Family:
     if pair is None:
         return family
     attention, mlp = pair
-    first = next(call for call in calls if _is_block(call, family))
+    first = next(call for call in calls if call.path.rpartition(".")[0] in family.block_lists)
     return replace(family, attention=attention, mlp=mlp, parallel=_is_parallel(first, attention, mlp))
-
-
-def _is_block(call: Call, family: Family) -> bool:
-    return call.path.rpartition(".")[0] in family.block_lists
 
 
 def _looped_lists(model: nn.Module, calls: Sequence[Call]) -> str | None:

@@ -30,7 +30,7 @@ def own_classes(hf: nn.Module) -> dict[str, Content]:
     reader = ContentReader(hf)
     classes = {path: type(module) for path, module in hf.named_modules() if not is_installed(type(module))}
     for kind in {*classes.values()}:
-        contents[kind] = reader.read_class(kind)
+        contents[kind] = reader.read(kind)
     return {f"{path} (code)".strip(): contents[kind] for path, kind in classes.items()}
 
 

@@ -172,7 +172,7 @@ def as_block(sizes: Any) -> tuple[int, int] | None:
 
 
 def require_groups(groups_I: Tensor, count: int) -> Tensor:
-    """Return the group of each input, which is one of so many.
+    """Return the group of each input, which is one of ``count`` groups.
 
     Raises:
         ValueError: another one; a number below 0 would be counted from the end.

@@ -66,7 +66,7 @@ class StatesFolder:
         layout: ``vllm``, ``speculators`` or ``plain``.
         files: in their order.
         prompts: each with other tokens, in the order of the files.
-        boundaries: in the order of the states; empty = not told.
+        boundaries: in the order of the states; empty = unknown.
         n_blocks: L as the record tells it; None = it does not.
         hashes: of each file, once it was read as a whole.
         notes: what was asked of them, and what came out.

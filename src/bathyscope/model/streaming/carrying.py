@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from bathyscope.model.shards import is_shard
 
 ALIGNMENT = 64
-"""Bytes: kernels may add up in another order where an array begins elsewhere within so many.
+"""Bytes: kernels may add up in another order where an array begins elsewhere within such a stretch.
 
 Every weight on the host begins at a multiple, so that results do not depend on the file that it came from.
 """

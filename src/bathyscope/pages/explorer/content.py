@@ -14,12 +14,13 @@ from bathyscope.errors import PromptError, StoreError
 from bathyscope.pages.explorer.pack import Pack
 from bathyscope.pages.figures.kit.texts import name_place
 from bathyscope.pages.head.answer import CHEAP
+from bathyscope.pages.head.numbers import count_blocks
 from bathyscope.prompts.parts import COPY_OF, resampled
+from bathyscope.prompts.prompts import words_of
 from bathyscope.runs.by_place import by_block, check_whole_depth
 from bathyscope.runs.named_places import place_names_in_run
 
 if TYPE_CHECKING:
-    from bathyscope.prompts.prompts import Prompts
     from bathyscope.runs.run import Run
 
 _LETTERS: Final = 200
@@ -93,16 +94,9 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
         "maps": [*_pack_block_maps(run, pack), *_pack_token_maps(run, pack)],
         "pieces": _list_pieces(run, text),
         "places": _list_places(run) if text else {},
-        "nBlocks": _count_blocks(run),
+        "nBlocks": count_blocks(run),
     }
     return pack.text(meta)
-
-
-def _count_blocks(run: Run) -> int:
-    try:
-        return run.n_blocks
-    except StoreError:
-        return 0
 
 
 def _describe_prompts(run: Run) -> dict[str, Any]:
@@ -127,7 +121,7 @@ def _list_excerpts(run: Run) -> list[str] | None:
     """Return the first words of each prompt from where the prompts differ; None where the text is unknown."""
     try:
         prompts = run.prompts
-        texts = ["".join(_words_of(prompts, number)) for number in range(min(len(prompts), _EXCERPTS))]
+        texts = ["".join(words_of(prompts, number)) for number in range(min(len(prompts), _EXCERPTS))]
     except (PromptError, StoreError):
         return None
     # Prompts of one data set often begin with the same instruction, which tells none of them from the others.
@@ -136,12 +130,6 @@ def _list_excerpts(run: Run) -> list[str] | None:
     start = texts[0].rfind(" ", 0, shared) + 1 if len(texts) > 1 and shared >= _SHORTEST_COMMON else 0
     before = "… " if start else ""
     return [elided(before + " ".join(text[start:].split()), _EXCERPT_LETTERS) for text in texts]
-
-
-def _words_of(prompts: Prompts, number: int) -> Iterator[str]:
-    """Yield the pieces of a prompt but for its special tokens."""
-    specials = set(prompts.specials(number))
-    return (piece for place, piece in enumerate(prompts.pieces(number)) if place not in specials)
 
 
 def _list_prompt_numbers(run: Run) -> Iterator[tuple[str, np.ndarray]]:

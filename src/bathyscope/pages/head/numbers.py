@@ -189,7 +189,7 @@ def read_profile(run: Run, cluster: str | None = None) -> Profile:
     return Profile(
         model=model_names([run.identity.model])[0],
         dataset=without_folders(run.identity.dataset),
-        n_blocks=_count_blocks(run),
+        n_blocks=count_blocks(run),
         prompts=_count_prompts(run),
         tokens=_count_tokens(run),
         share=_read_share(run, cluster),
@@ -294,7 +294,8 @@ def _read_controls(run: Run, verdict: Verdict | None, cluster: str | None) -> tu
     return tuple(controls)
 
 
-def _count_blocks(run: Run) -> int:
+def count_blocks(run: Run) -> int:
+    """Return the number of blocks; 0 of a run that does not tell it."""
     try:
         return run.n_blocks
     except StoreError:

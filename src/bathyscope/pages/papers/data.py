@@ -11,8 +11,9 @@ from pathlib import Path
 from bathyscope.core.strict import whole_number_in
 from bathyscope.errors import OptionError, PromptError, describe_value, did_you_mean
 from bathyscope.prompts.datasets import REGISTRY
+from bathyscope.prompts.parsed_source import CORPUS_SUFFIXES, PROMPT_FILE_SUFFIXES, SourceSpec
 from bathyscope.prompts.source import require_there
-from bathyscope.prompts.spec import CORPUS_SUFFIXES, PROMPT_FILE_SUFFIXES, SourceSpec, parse
+from bathyscope.prompts.spec import parse
 from bathyscope.surveying.papers.reproduction import Work
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 

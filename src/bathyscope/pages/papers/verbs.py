@@ -17,9 +17,10 @@ from bathyscope.errors import PromptError, StoreError
 from bathyscope.model import Model
 from bathyscope.pages.papers.data import VALIDATION, localised
 from bathyscope.pages.papers.models import NamedModel
+from bathyscope.prompts.parsed_source import SourceSpec
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.source import label_of
-from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spec import parse
 from bathyscope.runs.manifest import load_manifest
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup
 
 from bathyscope.core.text import legible, without_places
-from bathyscope.errors import PromptError
 from bathyscope.prompts.reading import reading_flags
-from bathyscope.prompts.spec import parse as parse_source
-from bathyscope.prompts.spec import with_count
+from bathyscope.prompts.spec import source_in, with_count
 
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
@@ -62,11 +60,7 @@ def mark_up_command(command: str) -> Markup:
 
 def quote_prompts(name: str) -> str:
     """Return the prompts as a shell takes them; YOURS.jsonl where their name is no source, or a place on a disk."""
-    if without_places(name) != name:
-        return "YOURS.jsonl"
-    try:
-        parse_source(name)
-    except PromptError:
+    if without_places(name) != name or source_in(name) is None:
         return "YOURS.jsonl"
     return shlex.quote(name)
 
@@ -106,9 +100,8 @@ def quote_more_prompts(name: str, count: int | None = None) -> str:
         The source with its new count; MORE.jsonl where the source gave all that it has, and YOURS.jsonl where the name
         is no source.
     """
-    try:
-        spec = parse_source(name)
-    except PromptError:
+    spec = source_in(name)
+    if spec is None:
         return "YOURS.jsonl"
     if spec.count is None:
         return "MORE.jsonl"

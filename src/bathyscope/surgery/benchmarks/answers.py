@@ -69,7 +69,7 @@ class Writer:
         hf: the model, under whatever schedule.
         tokenizer: with a padding token.
         batch_size: rows at once.
-        advance: is told how many answers are finished.
+        advance: called with how many answers are finished.
 
     Raises:
         ModelError: a model whose ``generate`` writes no text.

@@ -43,7 +43,7 @@ _GREEDY = ("until", "max_gen_toks", "do_sample", "temperature", "top_p", "top_k"
 class LoadedLM(HFLM):
     """A loaded model as the harness takes it, with the harness's own tokenization, truncation and batches.
 
-    Whatever schedule it runs at the time is what is scored. ``advance`` is told how many requests a forward has
+    Whatever schedule it runs at the time is what is scored. ``advance`` is called with how many requests a forward has
     answered; ``writing`` is how many answers are written at once.
     """
 
@@ -196,7 +196,7 @@ def warn_of_repeats(benchmark: Benchmark) -> None:
 
 
 def _hash_of(source: object) -> str:
-    # functions without a source are told by their name; their place in memory is another one in every process
+    # functions without a source are identified by their name; their place in memory is another one in every process
     text = _ADDRESS.sub("", json.dumps(source, sort_keys=True, default=str))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from bathyscope.core.text import shape_text
 from bathyscope.errors import ModelError
 from bathyscope.model import anatomy_of
 from bathyscope.model.anatomy.anatomy import Anatomy
@@ -150,7 +151,7 @@ def _describe_difference(block: nn.Module, slot: nn.Module) -> str:
     theirs, slot_shapes = _shapes_of(block), _shapes_of(slot)
     if theirs != slot_shapes:
         name = min(theirs.items() ^ slot_shapes.items())[0]
-        return f"{name} is {_shape_text(slot_shapes.get(name))} there and {_shape_text(theirs.get(name))} here"
+        return f"{name} is {shape_text(slot_shapes.get(name))} there and {shape_text(theirs.get(name))} here"
     # Constants that blocks are built with (windows, scales, kinds of attention) are in no state.
     for (name, expected), (_, here) in zip(block.named_modules(), slot.named_modules()):
         first, second = _constants_of(expected), _constants_of(here)
@@ -163,10 +164,6 @@ def _describe_difference(block: nn.Module, slot: nn.Module) -> str:
 
 def _shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in module.state_dict().items()}
-
-
-def _shape_text(shape: tuple[int, ...] | None) -> str:
-    return "absent" if shape is None else "×".join(map(str, shape)) or "a number"
 
 
 def _constants_of(module: nn.Module) -> Mapping[str, Any]:

@@ -55,7 +55,7 @@ def generated(
     """Continue one prompt greedily.
 
     Args:
-        new_tokens: at most so many.
+        new_tokens: at most this many.
         exit_: blocks that drafts are made by; None = no drafts.
         draft: tokens of one.
         ends: stop at the end of text; where times are taken, every call makes all its tokens.

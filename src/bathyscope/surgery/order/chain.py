@@ -21,6 +21,7 @@ from transformers import Cache
 
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.between import as_returned
 from bathyscope.model.anatomy.calls import by_name
 from bathyscope.model.anatomy.loops import IDS, Loops
 from bathyscope.model.anatomy.parallel import merge_contributions
@@ -250,7 +251,7 @@ class Chain:
         self._calls.append(call)
         # Not before the last call are the arguments of all blocks known, which the schedule may need earlier.
         if place < len(self._blocks) - 1:
-            return self._answer(place, _shape_output(_stream_of(call), self._returns[place]))
+            return self._answer(place, as_returned(_stream_of(call), self._returns[place]))
         self.running = True
         try:
             return self._run_slots(place)
@@ -308,12 +309,12 @@ class Chain:
                 out = hidden
         length = self._returns[place]
         if self._streams is not None:
-            return self._answer(place, _shape_output(hidden, length))
+            return self._answer(place, as_returned(hidden, length))
         if self._loops is not None:
-            return _shape_output(self._loops.active(hidden), length)
+            return as_returned(self._loops.active(hidden), length)
         if isinstance(out, tuple | list) and len(out) == length:
             return out
-        return _shape_output(hidden, length)
+        return as_returned(hidden, length)
 
     def _bind_arguments(
         self, call: inspect.BoundArguments, hidden: Tensor, slot: int
@@ -333,11 +334,6 @@ def _stream_of(call: inspect.BoundArguments) -> Tensor:
     """Return the residual stream: a block's first argument."""
     stream: Tensor = call.arguments[next(iter(call.signature.parameters))]
     return stream
-
-
-def _shape_output(hidden: Tensor, length: int | None) -> Any:
-    # Loops pick what follows the stream by its place; of what blocks would add there they need none here.
-    return hidden if length is None else (hidden, *[None] * (length - 1))
 
 
 def _refuse_own_state(call: inspect.BoundArguments) -> None:

@@ -144,7 +144,7 @@ class DepthCallback(TrainerCallback):
 def _trainer_of(state: TrainerState) -> Trainer | None:
     """Return the Trainer that a state belongs to.
 
-    Callbacks are not told of it, and what they change of a log comes after the reports of it; its own ``log`` reaches
+    Callbacks do not learn of it, and what they change of a log comes after the reports of it; its own ``log`` reaches
     all of them. The class is looked up without ``isinstance``, which would run code of objects that stand for others.
     """
     for candidate in gc.get_objects():

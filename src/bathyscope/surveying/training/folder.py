@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ from bathyscope.core.atomic import write_atomically
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import written_out
 from bathyscope.errors import StoreError
 from bathyscope.runs.folder import COURSE, Kind, inner_folders, reason, refuse_foreign, require_own_folder
 from bathyscope.runs.manifest import RUN, load_manifest
@@ -138,10 +139,10 @@ def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any
     stored = {CONFIGURATION: _configuration_of(folder) or about.get(CONFIGURATION), **stored}
     changed = [name for name in about if stored.get(name) != json.loads(json.dumps(about[name]))]
     if "model" in changed and CONFIGURATION in changed:
-        changed.remove(CONFIGURATION)  # the shape is told by the configuration
+        changed.remove(CONFIGURATION)  # the shape follows from the configuration
     if changed:
         raise StoreError(
-            f"{str(folder)!r} holds the course of another training: its {_listed(changed)} "
+            f"{str(folder)!r} holds the course of another training: its {written_out(changed)} "
             f"{'differs' if changed in (['model'], [CONFIGURATION]) else 'differ'}. Give another folder (out=…), or "
             "what that course was begun with."
         )
@@ -231,7 +232,3 @@ def read_about(folder: Path) -> dict[str, Any] | None:
     if not isinstance(stored, dict) or not stored.keys() & {"model", TRAINING, CHECKPOINTS}:
         raise StoreError(f"{str(path)!r} is damaged: it holds no record of a course. Remove it or give another folder.")
     return stored
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.text import Text
 
+from bathyscope.core.text import as_words
 from bathyscope.pages.figures.kit.legend import resize_legend
 
 _LEAST_SHARE: Final = 0.45
@@ -44,7 +45,7 @@ class Letters:
     def shrink(self, scale: float) -> None:
         """Write texts without their notes in letters of ``scale``; what the caller wrote since stays."""
         for text, words in self._words.items():
-            if _join_words(text.get_text()) in (_join_words(words), _join_words(_NOTE.sub("", words))):
+            if as_words(text.get_text()) in (as_words(words), as_words(_NOTE.sub("", words))):
                 text.set_text(_NOTE.sub("", words))
                 text.set_fontsize(_shrink(self._points[text], scale))
         for axis, points in self._tick_points.items():
@@ -77,10 +78,6 @@ def has_room(ax: Axes) -> bool:
         and box.height >= _LEAST_SHARE * height
         and inside <= _LEGEND_SHARE * ax.bbox.width * ax.bbox.height
     )
-
-
-def _join_words(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _shrink(points: float, scale: float) -> float:

@@ -159,7 +159,7 @@ def draw_heat(ax: Axes, heat: HeatMap, *, labels: bool = True, ticks: int = 9) -
 
     Args:
         labels: also label both axes.
-        ticks: at most about so many on an axis of indices.
+        ticks: at most about this many on an axis of indices.
     """
     rows, columns = heat.values.shape
     top, left = heat.rows.start - 0.5, heat.columns.start - 0.5

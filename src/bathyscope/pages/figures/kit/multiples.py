@@ -42,7 +42,7 @@ def make_map_panel(name: str, heat: HeatMap) -> Panel:
     )
     return Panel(
         name,
-        partial(_draw_alone, heat=heat),
+        partial(draw_alone, heat=heat),
         alt,
         style.MAP_SIZE,
         (share_map(name, heat),),
@@ -110,7 +110,8 @@ def _join_runs(name: str, members: Sequence[Member]) -> Panel:
     return make_panel(name, maps, title, cell=cell, columns=max(1, int(style.WIDEST // cell[0])))
 
 
-def _draw_alone(figure: FigureBase, heat: HeatMap) -> None:
+def draw_alone(figure: FigureBase, heat: HeatMap) -> None:
+    """Draw a heat map with its colour bar."""
     ax = figure.subplots()
     draw_colour_bar(figure, draw_heat(ax, heat), [heat], [ax])
 

@@ -19,10 +19,9 @@ from bathyscope.pages.figures.kit.heat_map import (
     HeatMap,
     Side,
     describe_largest,
-    draw_colour_bar,
-    draw_heat,
     measure_token_map,
 )
+from bathyscope.pages.figures.kit.multiples import draw_alone
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL, BOUNDARY_LABEL, PARTS, Look
 from bathyscope.pages.figures.kit.token_map import SHORT_BOUNDARY_LABEL, TOKEN_LABEL
 from bathyscope.prompts.parts import resampled
@@ -164,9 +163,4 @@ def _token_panel(data: xr.Dataset, prompt: int) -> Panel:
         colours=Colours.spanning(values_BT, "linear", clips=True),
     )
     alt = f"Heat map of {values_BT.shape[1]} tokens by {values_BT.shape[0]} boundaries. {describe_largest(heat)}."
-    return Panel(f"prompt_{prompt}", partial(_draw_tokens, heat=heat), alt, measure_token_map(heat))
-
-
-def _draw_tokens(figure: FigureBase, heat: HeatMap) -> None:
-    ax = figure.subplots()
-    draw_colour_bar(figure, draw_heat(ax, heat), [heat], [ax])
+    return Panel(f"prompt_{prompt}", partial(draw_alone, heat=heat), alt, measure_token_map(heat))
