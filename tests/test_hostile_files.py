@@ -204,13 +204,14 @@ def test_a_record_of_no_target_is_refused(
     assert (code, "so it is not replaced" in text) == (StoreError.exit_code, True)
 
 
+@pytest.mark.parametrize("blocks", [1_001, 10_000_000])
 def test_a_number_of_blocks_that_no_model_has_is_refused_before_anything_is_built(
-    honest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    blocks: int, honest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "theirs"
     shutil.copytree(honest / "model", folder)
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10_000_000}))
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": blocks}))
     (tmp_path / "p.jsonl").write_text('{"ids": [1, 2, 3]}\n')
 
     def refuse(*_: object, **__: object) -> None:
@@ -221,7 +222,7 @@ def test_a_number_of_blocks_that_no_model_has_is_refused_before_anything_is_buil
         prompts = [] if command == "check" else ["--prompts", tmp_path / "p.jsonl"]
         code, text = said_by(capsys, command, folder, *prompts)
         assert code == ModelError.exit_code
-        assert "num_hidden_layers: 10000000; a model has 1 to 10,000 blocks" in text
+        assert f"num_hidden_layers: {blocks}; a model has 1 to 1,000 blocks" in text
 
 
 def test_nothing_acts_in_what_python_shows_of_a_run_and_its_prompts(tmp_path: Path) -> None:
