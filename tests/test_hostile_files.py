@@ -233,7 +233,7 @@ def test_nothing_acts_in_what_python_shows_of_a_run_and_its_prompts(tmp_path: Pa
         ),
         ACTING,
     )
-    stored = tmp_path / "run"
+    stored = tmp_path / f"{ACTING}run"
     measured = bathyscope.survey(waves.loaded("llama"), prompts, ["lens"], stored, progress=False)
     made_up = synthetic_run(3, prompts=2, model=ACTING, prompt_ids=[ACTING, f"{ACTING}2"])
     for run in (measured, bathyscope.open(stored), made_up):
