@@ -262,7 +262,7 @@ def test_wrong_folders(tmp_path: Path, checkpoint: Path) -> None:
     ("files", "message"),
     [
         ({"config.json": "{"}, "not a valid JSON file."),
-        ({"config.json": '{"num_hidden_layers": 0}'}, "num_hidden_layers: 0; a model has 1 to 10,000 blocks"),
+        ({"config.json": '{"num_hidden_layers": 0}'}, "num_hidden_layers: 0; a model has 1 to 1,000 blocks"),
         ({"manifest.json": "{}"}, "a folder without a config.json; it holds a run. Give a model, such as a checkpoint"),
         ({"course.json": "{}"}, "a folder without a config.json; it holds a course. Give a model"),
     ],

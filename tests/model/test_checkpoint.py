@@ -113,7 +113,7 @@ def test_tensors_that_nobody_needs(altered: Altered) -> None:
 @pytest.mark.parametrize("blocks", [0, -1])
 def test_no_blocks(altered: Altered, blocks: int) -> None:
     folder = altered(config=lambda written: written.update(num_hidden_layers=blocks))
-    assert f"num_hidden_layers: {blocks}; a model has 1 to 10,000 blocks" in refused(folder)
+    assert f"num_hidden_layers: {blocks}; a model has 1 to 1,000 blocks" in refused(folder)
 
 
 def test_a_base_model_and_a_classifier(saved: Path, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_a_configuration_of_millions_of_blocks_is_refused(tmp_path: Path) -> Non
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 10_000_000}))
     for act in (bathyscope.load, lambda place: bathyscope.estimate(place, [[1, 2, 3]])):
-        with pytest.raises(ModelError, match="num_hidden_layers: 10000000; a model has 1 to 10,000 blocks"):
+        with pytest.raises(ModelError, match="num_hidden_layers: 10000000; a model has 1 to 1,000 blocks"):
             act(str(folder))
 
 

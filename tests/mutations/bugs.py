@@ -12,6 +12,7 @@ import identities
 import in_hand
 import joins
 import plans
+import prepared
 import promises
 import results
 import reviewers
@@ -34,6 +35,7 @@ BUGS: tuple[Bug, ...] = (
     *copies.BUGS,
     *joins.BUGS,
     *plans.BUGS,
+    *prepared.BUGS,
     *promises.BUGS,
     *results.BUGS,
     *reviewers.BUGS,

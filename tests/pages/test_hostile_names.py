@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 import torch
 from markdown_it import MarkdownIt
-from support.browser import browser, opened
+from support.hostile import EVIL, assert_read_and_inert
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import bathyscope
-
-MARK = "onerror=document.title='taken'"
-EVIL = f'|`*_[a](javascript:1)<b>"<img src=x {MARK}>\x1b]0;taken\x07\u202e'
-"""Ends a cell, a code span, a link and an attribute; loads a picture that fails; names a terminal; turns the text."""
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +55,4 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", ["one run", "two runs", "results", "card"])
 def test_hostile_names_are_read_and_do_nothing(written: dict[str, Path], name: str) -> None:
-    content = written[name].read_text(encoding="utf-8")
-    assert not {"\x1b", "\x07", "\u202e"} & set(content)
-    with browser() as program, opened(program, written[name]) as one:
-        one.unfold()
-        assert MARK in one.page.locator("body").inner_text()
-        assert one.page.locator("img[src=x], a[href^=javascript]").count() == 0
-        assert one.page.title() != "taken"
-    assert one.said == []
-    assert [address for address in one.asked if not address.startswith(("file://", "data:"))] == []
-    assert f"file://{written[name].parent}/x" not in one.asked
+    assert_read_and_inert(written[name])

@@ -181,7 +181,8 @@ def test_unfinished_run_names_the_command_that_began_it(tmp_path: Path) -> None:
         pass
     with pytest.raises(
         StoreError,
-        match=r"0 of 3 shards .* running again what began it, with --out .*: bathyscope survey tiny/llama --out x\.$",
+        match=r"0 of 3 shards .* running again what began it, with --out .* "
+        r"\(in the words of whoever wrote this run; read it first\): bathyscope survey tiny/llama --out x\.$",
     ):
         open_run(tmp_path)
     with pytest.raises(StoreError, match="0 of 3 shards"):

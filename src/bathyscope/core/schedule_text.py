@@ -11,6 +11,7 @@ from functools import partial
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
+from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
 
 MOST_STEPS: Final = 10_000
@@ -45,7 +46,10 @@ def read_steps(text: str, loop: Sequence[Sequence[int]] = ()) -> Iterator[OrderS
     Raises:
         OptionError: unknown word, missing or malformed number, a run that the loop does not have.
     """
-    for step in (part.strip() for part in text.split(",")):
+    steps = text.split(",")
+    if len(steps) > MOST_STEPS:
+        raise OptionError(f"A schedule of {len(steps):,} steps; at most {MOST_STEPS:,} are read. Write an order:.")
+    for step in (part.strip() for part in steps):
         name, _, rest = step.partition(":")
         if name == "dropruns":
             yield OrderStep("drop_runs", tuple(_runs_of(rest, step, loop)), step)
@@ -103,6 +107,9 @@ def _parallel_blocks(rest: str, step: str) -> list[int]:
             raise OptionError(f"{step!r}: a range goes from its first to its last block; write {ends[-1]}-{ends[0]}.")
         # no model has that many blocks: its ends are enough to be refused, and a list of all would fill memory
         blocks += range(ends[0], ends[-1] + 1) if ends[-1] < MOST_STEPS else ends
+        if len(blocks) > MOST_STEPS:
+            # a few letters name ten thousand blocks, and a text may say them as often as it likes
+            raise OptionError(f"{elided(step, 60)!r} names more than {MOST_STEPS:,} blocks, as no schedule does.")
     return blocks
 
 

@@ -16,7 +16,8 @@ from bathyscope.model.load_errors import needs_code, reason_of, unloadable
 from bathyscope.model.place import folder_of, require_hub
 
 _BLOCK_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
-_MOST_BLOCKS = 10_000
+_MOST_BLOCKS = 1_000
+"""Several times the deepest published model; the outline of each costs an estimate some milliseconds."""
 
 
 def gguf_config(name: str, file: GgufFile) -> Any:

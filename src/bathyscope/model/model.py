@@ -10,6 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from bathyscope.core.text import html_table
+from bathyscope.errors import legible
 from bathyscope.model.adapter import Adapter
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.measured_gaps import Checks
@@ -220,4 +221,4 @@ class Model:
         shape = f"{self.n_blocks} blocks × width {self.anatomy.width}"
         streamed = ", streamed" if self.blocks else f", split over {self.ranks} ranks" if self.ranks > 1 else ""
         weights = f"{str(self.dtype).removeprefix('torch.')} on {self.device}{streamed}"
-        return f"Model({self._shown_name}, {self.anatomy.family.name}, {shape}, {weights})"
+        return legible(f"Model({self._shown_name}, {self.anatomy.family.name}, {shape}, {weights})")

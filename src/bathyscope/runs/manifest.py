@@ -220,7 +220,9 @@ class Manifest:
         again = (
             f"repeating the survey of {identity.model!r} on {identity.dataset!r} with out={str(folder)!r}"
             if command is None
-            else f"running again what began it, with --out {shlex.quote(str(folder))}: {legible(command)}"
+            # of a run from elsewhere these are words of others, which somebody may paste into a shell
+            else f"running again what began it, with --out {shlex.quote(str(folder))} (in the words of whoever wrote "
+            f"this run; read it first): {legible(command)}"
         )
         missing = "" if finished_shards < len(identity.plan) else ", but not the run-level results"
         opened = f"bathyscope.open({str(folder)!r}, partial=True) (--partial)"

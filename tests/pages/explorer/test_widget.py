@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from support.browser import Opened, Show, opened
+from support.synthetic import synthetic_run
 
 from bathyscope.errors import OptionError
 from bathyscope.pages.explorer import assets
@@ -171,6 +172,10 @@ def test_words_stay_out_where_they_are_not_wanted(run: Run) -> None:
     assert run.explore().runs == [{"name": name, "text": content(run, name), "profile": profile}]
     assert not any(piece in profile for piece in ("<script", "onerror"))
     assert repr(run.explore()) == f"<Explorer of {name}>"
+    hostile = synthetic_run(3, prompts=2, model="m\x1b]0;taken\x07\u202e")
+    shown = repr(hostile.explore())
+    assert shown.startswith(r"<Explorer of m\x1b]0;taken\x07\u202e")
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 
 
 def test_without_anywidget_one_sentence_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

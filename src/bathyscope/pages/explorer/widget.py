@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.text import elided
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, did_you_mean, legible
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.content import content
 from bathyscope.pages.explorer.still import still_html, still_picture
@@ -84,7 +84,7 @@ def _make_widget_class() -> Any:
             self._still = (tuple(runs), tuple(names))
 
         def __repr__(self) -> str:
-            return f"<Explorer of {', '.join(self._still[1])}>" if hasattr(self, "_still") else "<Explorer>"
+            return legible(f"<Explorer of {', '.join(self._still[1])}>") if hasattr(self, "_still") else "<Explorer>"
 
         def _repr_mimebundle_(self, **options: Any) -> Any:
             bundle = super()._repr_mimebundle_(**options)
