@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,35 @@ def save(hf: Any, losses: list[float], out: str) -> None:
 
 def train(out: str, course: str, family: str, is_mixed: bool) -> int:
     """Train in a loop of one's own, a forward without a backward before each look among it."""
+    hf = sharded(model(family), is_mixed)
+    return _run_loop(hf, torch.optim.AdamW(hf.parameters(), lr=1e-2), torch.Tensor.backward, out, course)
+
+
+def train_with_accelerate(out: str, course: str) -> int:
+    """Train in the same loop on what accelerate makes of a model and its optimiser under its FSDP."""
+    from accelerate import Accelerator, FullyShardedDataParallelPlugin
+    from accelerate.state import AcceleratorState
+    from accelerate.utils import DistributedType
+
+    # accelerate asks for an address, though the processes have met already
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="1", LOCAL_WORLD_SIZE=os.environ["WORLD_SIZE"])
+    plugin = FullyShardedDataParallelPlugin(
+        fsdp_version=2,
+        auto_wrap_policy="transformer_based_wrap",
+        transformer_cls_names_to_wrap=["LlamaDecoderLayer"],
+    )
+    accelerator = Accelerator(cpu=True)
+    # it takes its own FSDP for accelerators alone, and the code that scatters a model runs on processors too
+    AcceleratorState._shared_state |= {"fsdp_plugin": plugin, "distributed_type": DistributedType.FSDP}
+    hf = model("llama_tied")
+    hf, optimiser = accelerator.prepare(hf, torch.optim.AdamW(hf.parameters(), lr=1e-2))
+    assert type(hf).__name__.startswith("FSDP"), "not sharded"
+    return _run_loop(hf, optimiser, accelerator.backward, out, course)
+
+
+def _run_loop(hf: Any, optimiser: Any, backward: Callable[[torch.Tensor], None], out: str, course: str) -> int:
     warnings.simplefilter("ignore")
     rank = int(os.environ["RANK"])
-    hf = sharded(model(family), is_mixed)
-    optimiser = torch.optim.AdamW(hf.parameters(), lr=1e-2)
     watch = bathyscope.watch(hf, PROMPTS, course, every=2, step=0, progress=False) if course else None
     rows, losses = Rows(), []
     for step in range(STEPS + 1):
@@ -55,7 +81,7 @@ def train(out: str, course: str, family: str, is_mixed: bool) -> int:
         ids = torch.tensor([rows[4 * step + 2 * rank + row]["input_ids"] for row in range(2)])
         loss = hf(input_ids=ids, labels=ids).loss
         losses.append(float(loss))
-        loss.backward()
+        backward(loss)
         optimiser.step()
         optimiser.zero_grad()
         with torch.no_grad():  # which leaves the weights of the root gathered

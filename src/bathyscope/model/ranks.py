@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.launched import LAUNCH, launched_processes
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.model.team import Team, open_group
+from bathyscope.model.meeting import open_group
+from bathyscope.model.team import Team
 
 if TYPE_CHECKING:
     from torch import Tensor

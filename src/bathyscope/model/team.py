@@ -13,21 +13,15 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from bathyscope.core.interrupts import INTERRUPTED, wait_for_uninterrupted
-from bathyscope.core.launched import launched_local_rank, launched_processes, launched_rank
 from bathyscope.errors import BathyscopeError, ModelError, RankError, StoreError, is_out_of_memory
 from bathyscope.model.line import Line, RankEnding
+from bathyscope.model.meeting import close_group
 
 _GRACE: Final = 4.0
 """Seconds in which a rank that has heard of an ending may end in order; a collective that waits for ever does not."""
 _HEARING: Final = 3.0
 """Seconds for the reason to arrive when a collective has failed."""
-_MEETING: Final = 600.0
-"""Seconds in which all processes have to be started and to find each other."""
-_COLLECTIVE_HOURS: Final = 24
-"""How long a collective may wait: rank 0 may compute for itself, and whoever is not there any more is heard."""
 _OF_CONNECTIONS: Final = ("closed by peer", "connection reset", "broken pipe", "gloo", "nccl", "connection refused")
-_OPENED: Final[list[bool]] = []
-"""Whether the process group was opened here."""
 
 
 class Team:
@@ -146,76 +140,7 @@ class Team:
         """Say at the end of the program that nothing has happened, and close the group that was opened here."""
         if self.ending is None:
             self._line.tell(RankEnding(self.rank, "left"))
-        _close_group(self.ending is None)
-
-
-def open_group() -> None:
-    """Open torch's process group as the launcher says: nccl between GPUs, else gloo."""
-    from datetime import timedelta
-
-    import torch
-    import torch.distributed as dist
-
-    on_gpu = torch.cuda.is_available() and torch.cuda.device_count() > launched_local_rank()
-    if on_gpu:
-        torch.cuda.set_device(launched_local_rank())
-    hours = timedelta(hours=_COLLECTIVE_HOURS)
-    try:
-        store = _meet()
-        store.set_timeout(hours)
-        dist.init_process_group(
-            "nccl" if on_gpu else "gloo",
-            store=dist.PrefixStore("default_pg", store),
-            rank=launched_rank(),
-            world_size=launched_processes(),
-            timeout=hours,
-        )
-    except (RuntimeError, ValueError, OSError) as error:
-        text = " ".join(str(error).split())
-        raise ModelError(
-            f"The processes cannot find each other ({text[:200]}). torchrun sets MASTER_ADDR and MASTER_PORT; is that "
-            "port in use (--master-port)?"
-        ) from error
-    _OPENED.append(True)
-
-
-def _meet() -> Any:
-    """Return torch's store at which all processes meet, or raise after some minutes.
-
-    Raises:
-        TimeoutError: whatever listens at the address is no store, or a process is missing.
-    """
-    from datetime import timedelta
-
-    from torch.distributed.rendezvous import rendezvous
-
-    stores: list[Any] = []
-    errors: list[Exception] = []
-
-    def connect() -> None:
-        limit = timedelta(seconds=_MEETING)
-        try:
-            stores.append(next(rendezvous("env://", launched_rank(), launched_processes(), timeout=limit))[0])
-        except Exception as error:
-            errors.append(error)
-
-    # torch waits for an answer without a limit, and a stranger at the port of rank 0 never gives one
-    thread = threading.Thread(target=connect, daemon=True)
-    thread.start()
-    thread.join(_MEETING)
-    if errors:
-        raise errors[0]
-    if not stores:
-        raise TimeoutError(f"rank {launched_rank()} had no answer from rank 0 within {_MEETING:.0f} s")
-    return stores[0]
-
-
-def _close_group(is_whole: bool) -> None:
-    import torch.distributed as dist
-
-    # a group of which some are not there any more would be waited for
-    if _OPENED and is_whole and dist.is_initialized():
-        dist.destroy_process_group()
+        close_group(self.ending is None)
 
 
 def _reachable_name() -> str:

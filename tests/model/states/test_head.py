@@ -112,7 +112,7 @@ def test_a_head_that_cannot_be_read_is_refused_by_name(
         read_head(str(tmp_path), torch.float32)
 
 
-@pytest.mark.parametrize("name", ["universal", "qwen4_exp"])
+@pytest.mark.parametrize("name", ["universal", "qwen4_exp", "gemma3n", "deepseek_v4", "hy_v4", "inkling2", "reformer"])
 def test_models_of_several_streams_or_loops_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="loops, or has several streams, and the states of a file are those of one"):
         read_head(str(saved(tmp_path, name)), torch.float32)

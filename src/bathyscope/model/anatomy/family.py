@@ -82,7 +82,8 @@ class Family:
             stream is what the block wrote; not so where streams are mixed or scaled.
         passes: argument of a block that takes the second of what the block before returned (router states).
         own_readout: what is between the last block and the unembedding is no module, or several, and is computed by
-            the model's own forward; always so where there are several streams and no ``final_norm`` reads them.
+            the model's own forward, as where there are several streams and no ``final_norm`` reads them. Declared, it
+            tells without the model that no stored stream can be read out.
         idle: submodule of those blocks in the lists that do not run on text alone, and are left out (Mllama's attention
             to an image).
         paired: where a block takes and gives two streams, for each the name of the argument that takes it and of the

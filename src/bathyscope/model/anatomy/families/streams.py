@@ -7,7 +7,7 @@ _CAP = "final_logit_softcapping"
 FAMILIES = (
     # DeepSeek-V4: hyper-connections with doubly stochastic mixing in front of attention and MLP. The write of a part is
     # added to mixed streams, so parts do not sum to the block's contribution.
-    Family("deepseek_v4", ("deepseek_v4",), final_norm=None, attention=None, mlp=None),
+    Family("deepseek_v4", ("deepseek_v4",), final_norm=None, attention=None, mlp=None, own_readout=True),
     # HY-V4: hyper-connections without mixing; blocks hand the chosen positions of sparse attention to the next one.
     Family(
         "hy_v4",
@@ -17,6 +17,7 @@ FAMILIES = (
         mlp=None,
         adds_to_streams=True,
         passes="prev_topk_indices",
+        own_readout=True,
     ),
     # Qwen4: gated residuals on streams that are in the width already. One module collapses them for the unembedding.
     Family(
@@ -29,7 +30,15 @@ FAMILIES = (
         adds_to_streams=True,
     ),
     # Gemma 3n: alternating updates (AltUp) predict all streams and correct them by what one of them gives.
-    Family("gemma3n", ("gemma3n_text",), final_norm=None, attention=None, mlp=None, logit_softcap=_CAP),
+    Family(
+        "gemma3n",
+        ("gemma3n_text",),
+        final_norm=None,
+        attention=None,
+        mlp=None,
+        logit_softcap=_CAP,
+        own_readout=True,
+    ),
     # Gemma 3n with its encoders: the language model sits one level deeper.
     Family(
         "gemma3n_multimodal",
@@ -39,6 +48,7 @@ FAMILIES = (
         attention=None,
         mlp=None,
         logit_softcap=_CAP,
+        own_readout=True,
     ),
     # Inkling 2: attention residuals. Every few blocks the stream is stored and begins again, and inputs attend over
     # what is stored.
@@ -93,5 +103,6 @@ FAMILIES = (
         final_norm=None,
         attention=None,
         mlp=None,
+        own_readout=True,
     ),
 )
