@@ -106,9 +106,11 @@ def place_of_better(data: xr.Dataset) -> int | None:
     Where the one that costs least is unsure, another may be shown to be better than the choice.
     """
     names, costs = data["candidate"].values.tolist(), data["test_cost"].values
-    shown = [place for place, name in enumerate(names) if costs[place] < costs[0] and _is_told_from_choice(data, name)]
-    if shown:
-        return min(shown, key=lambda place: float(costs[place]))
+    cheaper = [
+        place for place, name in enumerate(names) if costs[place] < costs[0] and _is_told_from_choice(data, name)
+    ]
+    if cheaper:
+        return min(cheaper, key=lambda place: float(costs[place]))
     return None if bool(data["indistinguishable"].values[0]) else _best_place(data)
 
 
