@@ -146,9 +146,9 @@ def test_without_a_table_every_test_is_quick(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("marked", "seconds", "slow", "thorough"),
     [
-        ([], 0.1, [], []),  # a ten-thousandth of the whole
-        ([], 0.2, [1, 3, 5, 7, 9], []),
-        ([], 0.5, [1, 2, 3, 4, 6, 7, 8, 9], []),
+        ([], 0.03, [], []),  # three of a hundred thousand parts of the whole
+        ([], 0.06, [1, 3, 5, 7, 9], []),
+        ([], 0.15, [1, 2, 3, 4, 6, 7, 8, 9], []),
         ([], 2.0, range(10), []),  # what a sweep may have
         ([], 5.0, [0, 2, 5, 7], [1, 3, 4, 6, 8, 9]),
         ([], 900.0, [0], range(1, 10)),  # one stays

@@ -26,9 +26,9 @@ import pytest
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "times.csv"
 COLUMNS: Final = ("test", "cases", "seconds")
-BOUND: Final = 0.0001
+BOUND: Final = 0.00003
 """Share of the CPU seconds of all tests that one test function of ``make test`` may have."""
-BOUND_OF_GUARDS: Final = 0.0015
+BOUND_OF_GUARDS: Final = 0.0007
 """The same of a function that a planted bug names."""
 SWEEP: Final = 0.002
 """Share of the whole that the cases of one test function may have in ``make test-all``."""

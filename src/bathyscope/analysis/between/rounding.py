@@ -126,7 +126,10 @@ class RandomRounding(TorchDispatchMode):
         return tuple(factors)
 
     def _turned(self, values: Tensor, count: int, dim: int = -1, largest: bool = True, *_: Any) -> Tensor:
-        """Return the numbers of a choice; the last chosen and the next are exchanged where rounding could do so."""
+        """Return the numbers of a choice; the last chosen and the next are exchanged where rounding could do so.
+
+        Which of them was chosen is asked of an earlier forward: its own rounding may have exchanged them here already.
+        """
         self.choices.append(values.detach())
         place = len(self.choices) - 1
         if place >= len(self._earlier) or count >= values.shape[dim] or not _is_rounded(values):
@@ -135,11 +138,13 @@ class RandomRounding(TorchDispatchMode):
         if left.shape != values.shape or right.shape != values.shape:
             return values
         moved_by = (left.float() - right.float()).abs().nan_to_num(0.0).amax(dim, keepdim=True)
-        best, places = values.topk(count + 1, dim, largest)
-        last, behind = best.narrow(dim, count - 1, 1), best.narrow(dim, count, 1)
-        is_close = (last.float() - behind.float()).abs() <= _CLOSE * moved_by
-        turned = values.scatter(dim, places.narrow(dim, count - 1, 1), torch.where(is_close, behind, last))
-        return turned.scatter(dim, places.narrow(dim, count, 1), torch.where(is_close, last, behind))
+        best, places = left.topk(count + 1, dim, largest)
+        last, behind = (best.narrow(dim, at, 1).float() for at in (count - 1, count))
+        is_close = (last - behind).abs() <= _CLOSE * moved_by
+        pair = places.narrow(dim, count - 1, 2)
+        numbers = values.gather(dim, pair)
+        exchanged = numbers.sort(dim, descending=not largest).values
+        return values.scatter(dim, pair, torch.where(is_close, exchanged, numbers))
 
     def embedded(self, resid_BTD: Tensor) -> Tensor:
         """Return the stream in front of block 0 with the error of what gives it."""
