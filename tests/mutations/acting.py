@@ -8,9 +8,23 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surgery/plan/text",
         "random-subsets-are-compared-with-the-best",
-        'is_told = _p_against_choice(data, name) < 1 - float(data.attrs["level"])',
-        'is_told = float(data["p_value"].sel(candidate=name)) < 1 - float(data.attrs["level"])',
+        'return _p_against_choice(data, name) < 1 - float(data.attrs["level"])',
+        'return float(data["p_value"].sel(candidate=name)) < 1 - float(data.attrs["level"])',
         "surgery/plan/test_text.py::test_random_subsets_are_compared_with_the_choice_and_not_with_the_best",
+    ),
+    Bug(
+        "surgery/plan/text",
+        "the-choice-is-compared-with-the-best-alone",
+        "if costs[place] < costs[0] and _is_told_from_choice(data, name)",
+        "if place == _best_place(data) and costs[place] < costs[0] and _is_told_from_choice(data, name)",
+        "surgery/plan/test_text.py::test_a_candidate_that_is_better_than_the_choice_need_not_be_the_best",
+    ),
+    Bug(
+        "surgery/plan/text",
+        "cheap-rules-are-compared-with-the-best",
+        "elif with_choice and is_dearer_than_choice(data, name):",
+        "elif False:",
+        "surgery/plan/test_text.py::test_cheap_rules_are_compared_with_the_choice_and_not_with_the_best",
     ),
     Bug(
         "surgery/exits/times",

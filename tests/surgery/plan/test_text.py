@@ -58,6 +58,10 @@ def plan_of(
             "test_cost_high": ("candidate", values + 0.01),
             "p_value": ("candidate", np.where([name in alike for name in costs], 1.0, 0.009)),
             "indistinguishable": ("candidate", [int(name in alike) for name in costs]),
+            "p_against_choice": (
+                "candidate",
+                np.where([(name in alike) == (next(iter(costs)) in alike) for name in costs], 1.0, 0.009),
+            ),
             "test_kl": ("candidate", np.abs(values)),
             "test_agreement": ("candidate", np.full(len(costs), agreement)),
             "cost": (("candidate", "prompt"), np.tile(values[:, None], 4)),
@@ -145,16 +149,13 @@ def test_a_choice_like_random_ones_is_not_proved() -> None:
     assert "A random subset cannot be told from the choice here" in bounded
 
 
-def test_random_subsets_are_compared_with_the_choice_and_not_with_the_best() -> None:
-    """They cost much more than another candidate, and as much as the choice: nothing of the search is proved."""
-    rng = np.random.default_rng(0)
-    noise = rng.normal(size=(3, 12)) * [[0.2], [0.02], [0.02]]
-    cost = noise - noise.mean(1, keepdims=True) + [[0.29], [0.3], [0.2]]
+def judged(names: Sequence[str], means: Sequence[float], spreads: Sequence[float], **attrs: object) -> Plan:
+    """A plan of costs on twelve prompts with these means, judged as ``prune`` judges them."""
+    noise = np.random.default_rng(0).normal(size=(len(names), 12)) * np.array(spreads)[:, None]
+    cost = noise - noise.mean(1, keepdims=True) + np.array(means)[:, None]
     compared = compared_with_best(cost, Sampling(200))
-    assert compared.mean[1] > compared.mean[0]
-    assert compared.indistinguishable.tolist() == [True, False, True]
     values = {
-        "subset": ("candidate", ["drop:0", "drop:1", "drop:2"]),
+        "subset": ("candidate", [f"drop:{place}" for place in range(len(names))]),
         "calibration_cost": ("candidate", compared.mean),
         "test_cost": ("candidate", compared.mean),
         "test_cost_low": ("candidate", compared.low),
@@ -163,17 +164,58 @@ def test_random_subsets_are_compared_with_the_choice_and_not_with_the_best() -> 
         "indistinguishable": ("candidate", compared.indistinguishable.astype(int)),
         "p_against_choice": ("candidate", compared.p_against_first),
         "test_kl": ("candidate", compared.mean),
-        "test_agreement": ("candidate", np.full(3, 0.9)),
+        "test_agreement": ("candidate", np.full(len(names), 0.9)),
         "cost": (("candidate", "prompt"), cost),
     }
-    attrs = {"parts": "block", "n_units": 6, "n_blocks": 6, "size": 1, "level": 0.95, "how": "all", "model": "m"}
-    for known in (True, False):
-        data = xr.Dataset(values, {"candidate": ["choice", "random", "greedy"]}, attrs)
-        plan = Plan(data if known else data.drop_vars("p_against_choice"))
+    about = {"parts": "block", "n_units": 6, "n_blocks": 6, "size": 1, "level": 0.95, "how": "all", "model": "m"}
+    return Plan(xr.Dataset(values, {"candidate": list(names)}, about | attrs))
+
+
+def test_random_subsets_are_compared_with_the_choice_and_not_with_the_best() -> None:
+    """They cost much more than another candidate, and as much as the choice: nothing of the search is proved."""
+    plan = judged(("choice", "random", "greedy"), (0.29, 0.3, 0.2), (0.2, 0.02, 0.02))
+    assert plan.data["test_cost"][1] > plan.data["test_cost"][0]
+    assert plan.data["indistinguishable"].values.tolist() == [True, False, True]
+    for each in (plan, Plan(plan.data.drop_vars("p_against_choice"))):
+        assert not each.proved
+        assert each.text.startswith("Not proved on 12 test prompts: the choice (drop:0, 1 of 6 blocks) cannot be told")
+        assert "less than random" not in plan_headline(each)
+        assert "nan" not in each.text
+
+
+def test_a_candidate_that_is_better_than_the_choice_need_not_be_the_best() -> None:
+    """The one that costs least is unsure, and another costs less than the choice for sure: it does not carry over."""
+    plan = judged(("choice", "greedy", "last"), (0.3, 0.25, 0.2), (0.01, 0.01, 0.5))
+    assert plan.data["indistinguishable"].values.all()
+    assert plan.data["p_against_choice"][1] < 0.05
+    for max_cost in (0.0, 0.4):
+        plan.data.attrs["max_cost"] = max_cost
         assert not plan.proved
-        assert plan.text.startswith("Not proved on 12 test prompts: the choice (drop:0, 1 of 6 blocks) cannot be told")
-        assert "less than random" not in plan_headline(plan)
-        assert "nan" not in plan.text
+        assert plan.text.startswith("Not proved on 12 test prompts: the choice (drop:0, 1 of 6 blocks")
+        assert "does not carry over, since greedy (drop:1) is better (0.25 (" in plan.text
+        assert f"p = {float(plan.data['p_against_choice'][1]):.2g})" in plan.text
+        assert "Dropping the last (drop:2) costs least here: 0.2 (" in plan.text
+        assert plan_headline(plan).endswith("and greedy is better at +0.250")
+    chance = judged(("choice", "random", "last"), (0.3, 0.25, 0.2), (0.01, 0.01, 0.5))
+    assert "since a random subset (drop:1) is better" in chance.text
+    assert "cannot be told from random" not in chance.text + plan_headline(chance)
+
+
+def test_cheap_rules_are_compared_with_the_choice_and_not_with_the_best() -> None:
+    """One that surely costs more is no tie, however unsure the candidate is that costs least."""
+    plan = judged(("choice", "one-shot loss", "last", "greedy"), (0.25, 0.3, 0.251, 0.2), (0.01, 0.01, 0.01, 0.5))
+    against_choice = plan.data["p_against_choice"].values
+    assert plan.data["indistinguishable"].values.all()
+    assert against_choice[1] < 0.05 < against_choice[2]
+    assert "One-shot loss cannot be told" not in plan.text
+    assert "Worse than the choice: one-shot loss (0.3)." in plan.text
+    tie = re.search(r"Dropping the last cannot be told from the choice here: .*?, p = ([\d.e-]+)\.", plan.text)
+    assert tie
+    assert float(tie[1]) == pytest.approx(against_choice[2], rel=0.01)
+    # how far candidates of older plans are from a choice that is not the best is unknown
+    older = Plan(plan.data.drop_vars("p_against_choice")).text
+    assert "Dropping the last cannot be told from greedy here" in older
+    assert "told from the choice" not in older
 
 
 def test_the_better_candidate_is_not_said_to_be_untold_from_itself() -> None:
@@ -276,7 +318,16 @@ def test_no_sentence_says_more_than_the_arrays(plan: Plan) -> None:
     elif plan.proved:
         assert high < limit
     # a choice is called worse than another where that is shown, and the loss falls where all of the interval lies below
-    assert ("is better" in text) <= (not bool(data["indistinguishable"][0]))
+    shown_better = ~data["indistinguishable"][0].astype(bool)
+    if "p_against_choice" in data:
+        told = (data["p_against_choice"] < 1 - data.attrs["level"]) & (data["test_cost"] < data["test_cost"][0])
+        shown_better = shown_better | told.any()
+        assert plan.proved <= (not bool(shown_better))
+    assert ("is better" in both) <= bool(shown_better)
+    assert ("no candidate" in text) <= (not bool(shown_better))
+    # no tie with the choice where the two are told apart
+    for name, p_value in re.findall(r"(\S+) cannot be told from the choice here: .*?, p = ([\d.e-]+|–)[.,]", text):
+        assert p_value == "–" or float(p_value) >= 0.99 * (1 - data.attrs["level"]), name
     if "the loss rises" in both:
         assert low > 0
     if "the loss falls" in both:

@@ -361,6 +361,41 @@ def test_a_course_whose_record_was_removed_goes_on(
     assert again.step.values.tolist() == dataset.step.values.tolist()
 
 
+@pytest.mark.parametrize("has_moved", [True, False])
+def test_a_survey_in_the_place_of_another_step_is_refused(
+    has_moved: bool, found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path
+) -> None:
+    """A copied or renamed folder would be a step that was never surveyed, and the change to it a false one."""
+    folder = tmp_path / "course"
+    shutil.copytree(found[1], folder)
+    first, other = folder / f"step-{min(STEPS):08d}", folder / "step-00000400"
+    if has_moved:
+        first.rename(other)
+    else:
+        shutil.copytree(first, other)
+    message = rf"step-00000400' holds the survey of step {min(STEPS)}.*Give it its own name, step-\d+, or remove it"
+    for read in (bathyscope.open, lambda place: bathyscope.course(checkpoints, PROMPTS, place, progress=False)):
+        with pytest.raises(StoreError, match=message):
+            read(folder)
+    without_step(other)  # earlier versions do not tell the step
+    assert 400 in bathyscope.open(folder).data.step
+
+
+def test_a_watch_tells_the_step_of_each_survey(tmp_path: Path) -> None:
+    watch = bathyscope.watch(zoo.entry("llama").build(), PROMPTS, out=tmp_path / "course", every=2, progress=False)
+    watch(2)
+    (tmp_path / "course" / "step-00000002").rename(tmp_path / "course" / "step-00000004")
+    with pytest.raises(StoreError, match="step-00000004' holds the survey of step 2"):
+        bathyscope.open(tmp_path / "course")
+
+
+def without_step(folder: Path) -> None:
+    """Leave the step out of what a survey of a course notes, as earlier versions did."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["record"]["notes"]["step"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
 @pytest.mark.parametrize("content", ["{}", "[]", "", '{"model": {"ty', '{"note": 1}'])
 def test_a_damaged_record_is_called_damaged_wherever_it_is_read(
     content: str, found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path
@@ -413,6 +448,7 @@ def test_steps_of_another_depth_are_left_out_of_a_course_that_is_opened(
         folder = Path(place) / "course"
         for step, depth in enumerate(depths, start=1):
             shutil.copytree(runs_by_depth[depth] / "step-00000000", folder / f"step-{step:08d}")
+            without_step(folder / f"step-{step:08d}")
         (folder / "course.json").write_bytes((runs_by_depth[depths[0]] / "course.json").read_bytes())
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -19,7 +19,7 @@ from bathyscope.pages.text.commands import quote_result
 from bathyscope.pages.text.environment import environment
 from bathyscope.runs.by_place import LOSS_FALLS
 from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
-from bathyscope.surgery.plan.text import RANDOM, is_dearer_than_choice
+from bathyscope.surgery.plan.text import RANDOM, is_dearer_than_choice, place_of_better
 
 if TYPE_CHECKING:
     from bathyscope.core.cycles import Cycle
@@ -77,11 +77,12 @@ def plan_headline(plan: Plan) -> str:
         return f"{lead} costs {cost}{doubt}{base}{chance}; nothing tried is shown to cost less"
     if price.falls:
         return f"Not proved: without {parts} {price.loss} changes by {cost}{base}; {LOSS_FALLS}"
-    if candidate_rows(plan)[0].alike:
+    better = place_of_better(plan.data)
+    if better is None:
         chance = "which cannot be told from what random subsets cost on these prompts"
         return f"Not proved: leaving out {parts} costs {cost}{base}, {chance}"
-    best = min((row for row in candidate_rows(plan) if not math.isnan(row.cost)), key=lambda row: row.cost)
-    return f"Not proved: leaving out {parts} costs {cost}{base}, and {best.name} is better at {_signed(best.cost)}"
+    other = candidate_rows(plan)[better]
+    return f"Not proved: leaving out {parts} costs {cost}{base}, and {other.name} is better at {_signed(other.cost)}"
 
 
 def _base(price: Price) -> str:

@@ -25,7 +25,7 @@ from bathyscope.surgery.plan.price import Price
 from bathyscope.surgery.plan.stability_text import block_of
 from bathyscope.surgery.plan.tables import again_table, candidate_table, change_table, task_table, transfer_table
 from bathyscope.surgery.plan.task_table import task_sentences
-from bathyscope.surgery.plan.text import is_like_chance, refusal, sentences
+from bathyscope.surgery.plan.text import is_like_chance, place_of_better, refusal, sentences
 from bathyscope.surgery.scheduled.speed import Speeds
 
 
@@ -118,7 +118,7 @@ class Plan(PageResult):
         Where the loss falls for sure, the text may be foreign to the model, and proves nothing; nor do prompts that
         cannot tell the choice from random subsets, unless a bound on the cost is what they prove.
         """
-        is_as_good = bool(self.data["indistinguishable"].values[0])
+        is_as_good = place_of_better(self.data) is None
         return self.fits and is_as_good and not self.price.falls and not is_like_chance(self.data)
 
     @property

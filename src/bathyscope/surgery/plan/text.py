@@ -34,33 +34,39 @@ def sentences(data: xr.Dataset) -> list[str]:
     names = data["candidate"].values.tolist()
     alike = [name for name, is_alike in zip(names, data["indistinguishable"].values) if is_alike]
     by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
+    better = place_of_better(data)
     text = [
-        *_lead_sentences(data, names[0] in alike),
+        *_lead_sentences(data, better),
         *domain_sentences(data),
         *_address_sentences(data),
         *stability_sentences(data),
     ]
     best = names[_best_place(data)]
-    leads_with = _compared_first(data, names[0] in alike)
+    leads_with = _compared_first(data, better)
     if best not in (names[0], leads_with):
         subset = data["subset"].values[_best_place(data)]
         text.append(f"{_candidate_title(best)} ({subset}) costs least here: {_cost_text(by_name[best])}.")
     # candidates are compared with the best one, which a plan that is not proved has next to its choice
-    other = "the choice" if names[0] in alike else _candidate_title(best, False)
+    with_choice = better is None and _knows_choice(data)
+    other = "the choice" if with_choice else _candidate_title(best, False)
+    dearer = []
     for name in CHEAP:
         if name not in alike or name in (names[0], best, leads_with):
             continue
         candidate = by_name[name]
         if candidate["subset"].item() == choice["subset"].item():
             text.append(f"{_candidate_title(name)} leaves out the same.")
+        elif with_choice and is_dearer_than_choice(data, name):
+            dearer.append(name)
         else:
-            p_value = _p_text(float(candidate["p_value"]))
+            p_value = _p_text(_p_against_choice(data, name) if with_choice else float(candidate["p_value"]))
             tie = f"{_candidate_title(name)} cannot be told from {other} here"
             text.append(f"{tie}: {_cost_text(candidate)}, p = {p_value}.")
     worse = [name for name in names[1:] if name not in alike]
-    if worse:
-        listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
-        text.append(f"Worse than the best: {listed}.")
+    for reference, group in (("the choice", dearer), ("the best", worse)):
+        if group:
+            listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in group)
+            text.append(f"Worse than {reference}: {listed}.")
     return text
 
 
@@ -91,15 +97,37 @@ def is_dearer_than_choice(data: xr.Dataset, name: str) -> bool:
     if name not in data["candidate"].values:
         return False
     cost, choice = float(data["test_cost"].sel(candidate=name)), float(data["test_cost"][0])
-    is_told = _p_against_choice(data, name) < 1 - float(data.attrs["level"])
-    return not math.isnan(choice) and (math.isnan(cost) or (cost > choice and is_told))
+    return not math.isnan(choice) and (math.isnan(cost) or (cost > choice and _is_told_from_choice(data, name)))
+
+
+def place_of_better(data: xr.Dataset) -> int | None:
+    """Return the cheapest of the candidates shown to cost less than the choice on the test prompts; None without any.
+
+    Where the one that costs least is unsure, another may be shown to be better than the choice.
+    """
+    names, costs = data["candidate"].values.tolist(), data["test_cost"].values
+    cheaper = [
+        place for place, name in enumerate(names) if costs[place] < costs[0] and _is_told_from_choice(data, name)
+    ]
+    if cheaper:
+        return min(cheaper, key=lambda place: float(costs[place]))
+    return None if bool(data["indistinguishable"].values[0]) else _best_place(data)
+
+
+def _is_told_from_choice(data: xr.Dataset, name: str) -> bool:
+    return _p_against_choice(data, name) < 1 - float(data.attrs["level"])
 
 
 def _p_against_choice(data: xr.Dataset, name: str) -> float:
     """Return p of no difference from the choice; NaN = unknown, as in older plans whose choice was not the best."""
-    if "p_against_choice" in data:
-        return float(data["p_against_choice"].sel(candidate=name))
-    return float(data["p_value"].sel(candidate=name)) if _best_place(data) == 0 else math.nan
+    if not _knows_choice(data):
+        return math.nan
+    return float(data["p_against_choice" if "p_against_choice" in data else "p_value"].sel(candidate=name))
+
+
+def _knows_choice(data: xr.Dataset) -> bool:
+    """Return whether a plan tells how far candidates are from its choice."""
+    return "p_against_choice" in data or _best_place(data) == 0
 
 
 def refusal(data: xr.Dataset) -> str:
@@ -133,7 +161,7 @@ def _unit(data: xr.Dataset) -> str:
     return "block" if "block" in str(data.attrs["parts"]) else "part"
 
 
-def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
+def _lead_sentences(data: xr.Dataset, better: int | None) -> list[str]:
     """Return the first sentences: what the choice costs, and whether that is proved."""
     attrs = data.attrs
     choice = data.isel(candidate=0)
@@ -152,7 +180,7 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
             f"{LOSS_FALLS}.",
             price_sentence,
         ]
-    if as_good and is_like_chance(data):
+    if better is None and is_like_chance(data):
         random = data.sel(candidate=RANDOM)
         remedy = (
             "Both cost the same on every prompt, so that more prompts like these would not tell them apart."
@@ -164,14 +192,20 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
             f"({_cost_text(random)}; p = {_p_text(_p_against_choice(data, RANDOM))}). {remedy}",
             price_sentence,
         ]
-    best = data.isel(candidate=_best_place(data))
+    best = data.isel(candidate=_best_place(data) if better is None else better)
     name = _candidate_title(str(best["candidate"].item()), False)
-    if as_good:
+    # of older plans it is known how far the best is from the choice
+    apart = (
+        float(choice["p_value"])
+        if better in (None, _best_place(data))
+        else _p_against_choice(data, best["candidate"].item())
+    )
+    if better is None:
         others = "no candidate costs less"
         if float(best["test_cost"]) < float(choice["test_cost"]):
             others = (
                 f"no candidate is shown to cost less: {name} ({best['subset'].item()}) costs {_cost_text(best)}, "
-                f"a difference within chance (p = {_p_text(float(choice['p_value']))})"
+                f"a difference within chance (p = {_p_text(apart)})"
             )
         if within:
             lead = f"Proved on {prompts}: {counted} can go{within}, {subset}, at a cost of {price.text}; {others}."
@@ -180,16 +214,18 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
         return [lead, f"It costs {searched}"]
     return [
         f"Not proved on {prompts}: the choice ({subset}, {counted}{within}) does not carry over, since {name} "
-        f"({best['subset'].item()}) is better ({_cost_text(best)}; p = {_p_text(float(choice['p_value']))}).",
+        f"({best['subset'].item()}) is better ({_cost_text(best)}; p = {_p_text(apart)}).",
         price_sentence,
     ]
 
 
-def _compared_first(data: xr.Dataset, as_good: bool) -> str:
+def _compared_first(data: xr.Dataset, better: int | None) -> str:
     """Return the candidate that the first sentences compare with the choice; empty where they name none."""
     if not data.attrs.get("fits", 1) or Price.of(data).falls:
         return ""
-    return RANDOM if as_good and is_like_chance(data) else str(data["candidate"].values[_best_place(data)])
+    if better is None and is_like_chance(data):
+        return RANDOM
+    return str(data["candidate"].values[_best_place(data) if better is None else better])
 
 
 def _costs_the_same_everywhere(candidate: xr.Dataset, other: xr.Dataset) -> bool:

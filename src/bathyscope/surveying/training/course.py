@@ -30,6 +30,7 @@ from bathyscope.surveying.training.folder import (
     description,
     finished_model,
     finished_runs,
+    note_step,
     read_about,
     require_course_folder,
     run_folder,
@@ -134,6 +135,7 @@ def course(
             # every step reads the same prompts
             with leaving_out(remarks):
                 survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False, **reading)
+            note_step(folder, step)
             bar.advance(1)
     if about is None and first_error is not None and not finished_runs(folder):
         raise ModelError(f"None of the {len(sources)} checkpoints can be surveyed: {first_error}") from first_error

@@ -31,6 +31,8 @@ CONFIGURATION: Final = "configuration"
 """Entry of that file: hash of the settings that its models compute with; earlier versions do not tell it."""
 CHECKPOINTS: Final = "checkpoints"
 """Entry of that file: the models of checkpoints by step, from which the training may go on."""
+NOTED_STEP: Final = "step"
+"""Note of a finished survey: the step that it is of, whatever its folder is called; earlier versions do not tell it."""
 _LONGEST_NAME: Final = 32
 _STEP: Final = "step-{:08d}"
 _COURSE: Final = Kind("course", "bathyscope course", ABOUT, schemas=())
@@ -70,14 +72,42 @@ def finished_runs(folder: Path) -> dict[int, Path]:
     """Return the folders of the finished surveys by step, in order.
 
     Raises:
-        StoreError: one is a link, or its manifest cannot be read.
+        StoreError: one is a link, its manifest cannot be read, or it is the survey of another step.
     """
     runs_by_step: dict[int, Path] = {}
     for path in inner_folders(folder, _OWN, "step-*"):
         match = _STEP_OF_RUN.fullmatch(path.name)
-        if match is not None and (path / RUN.manifest).exists() and load_manifest(path).record.finished is not None:
-            runs_by_step[int(match[1])] = path
+        if match is None or not (path / RUN.manifest).exists():
+            continue
+        record = load_manifest(path).record
+        if record.finished is not None:
+            step = int(match[1])
+            _require_own_step(path, step, record.notes.get(NOTED_STEP, step))
+            runs_by_step[step] = path
     return dict(sorted(runs_by_step.items()))
+
+
+def _require_own_step(path: Path, step: int, noted: Any) -> None:
+    """Refuse a survey that was copied or renamed: its step would be one that was never surveyed."""
+    if noted != step:
+        name = _STEP.format(noted) if isinstance(noted, int) and noted >= 0 else "step-STEP"
+        raise StoreError(
+            f"{str(path)!r} holds the survey of step {noted}, and its folder was copied or renamed. Give it its own "
+            f"name, {name}, or remove it."
+        )
+
+
+def note_step(folder: Path, step: int) -> None:
+    """Note in the finished survey of a step which step it is of.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    from bathyscope.runs.writer import with_note
+
+    path = run_folder(folder, step)
+    if NOTED_STEP not in load_manifest(path).record.notes:
+        with_note(path, NOTED_STEP, step)
 
 
 def finished_model(folder: Path, step: int) -> ModelIdentity | None:

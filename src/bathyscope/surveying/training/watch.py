@@ -44,6 +44,7 @@ from bathyscope.surveying.training.folder import (
     claim_course,
     description,
     finished_model,
+    note_step,
     run_folder,
     shape_of,
     shape_text,
@@ -319,6 +320,7 @@ class Watch:
         # every step reads the same prompts
         with leaving_out(self._remarks):
             run = survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
+        note_step(self.folder, step)
         self._evidence.add(step)
         return run
 
