@@ -1,4 +1,4 @@
-"""The campaign on stand-ins: killed twice it measures what a reproduction does, and says what is left."""
+"""The campaign on stand-ins: killed twice it measures what it does at one go, and says what is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from support import stand_ins
 
-from bathyscope.cli import main as bathyscope_main
 from bathyscope.errors import OptionError
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 from studies.campaign.command import app
@@ -57,7 +56,7 @@ def numbers(record: Path) -> list[dict[str, object]]:
     return found
 
 
-def test_killed_twice_it_is_the_uninterrupted_reproduction(home: Path, tmp_path: Path) -> None:
+def test_killed_twice_it_is_the_uninterrupted_campaign(home: Path, tmp_path: Path) -> None:
     out = tmp_path / "campaign"
     first = begin(home, out)
     wait_for(out, 1, first)
@@ -73,10 +72,8 @@ def test_killed_twice_it_is_the_uninterrupted_reproduction(home: Path, tmp_path:
     (stage,) = stages_of([f"{MODEL}={home / 'first'}"])
     campaign = Campaign(out)
     assert campaign.is_done(stage)
-    whole = ["reproduce", "hu2025-table1", "--models", f"{MODEL}={home / 'first'}", "--data", str(home / "data")]
-    record = tmp_path / "whole.json"
-    options = ["--prompts", "3", "--device", "cpu", "--quiet", "--record", str(record), "--out", str(tmp_path / "runs")]
-    assert bathyscope_main([*whole, *options]) == 0
+    assert main([*arguments(home, tmp_path / "whole"), "--quiet"], app, PROGRAM) == 0
+    record = Campaign(tmp_path / "whole").record(stage)
     assert numbers(campaign.record(stage)) == numbers(record)
     page = (out / "campaign.md").read_text(encoding="utf-8")
     assert page.startswith("# The papers' numbers, measured\n\n1 of 1 stages are done")

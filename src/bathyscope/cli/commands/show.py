@@ -100,7 +100,7 @@ def show_command(
 
     selection = {"prompts": prompts, "variables": variables, "blocks": blocks}
     if among:
-        if measure is not None or cluster is not None or raw or format in ("badge", "card"):
+        if measure is not None or cluster is not None or raw or format == "badge" or format == "card":
             raise OptionError("--among is a table of its own, and takes no --measure, --cluster, --raw, badge or card.")
         _show_among(_select(open_run(run, partial), selection), format, out)
         return 0
