@@ -25,8 +25,8 @@ from support.synthetic import plain_run
 from bathyscope.cli.console import write
 from bathyscope.cli.summary import headline_lines
 from bathyscope.pages.head.answer import answer
+from bathyscope.runs.judging import verdict_of
 from bathyscope.runs.run import Run
-from bathyscope.runs.verdict import verdict_of
 
 L = 6
 NAN = math.nan
