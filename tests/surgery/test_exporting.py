@@ -40,6 +40,15 @@ REFUSED = {
     "jamba": dict.fromkeys(("drop:2", "repeat:1+2"), "feed_forward"),
     "modernbert-decoder": {"drop:0": "attn_norm"},
     "rwkv": {"drop:0": "pre_ln"},
+    "gemma3n": {"drop:1,drop:3": "block 4 takes the keys and values of block 1"},
+    "glm_moe_dsa_shared": {"drop:0": "block 1 takes what the block before it passes on"},
+    "inkling2": dict.fromkeys(SCHEDULES, "stores streams between its blocks"),
+    "minimax": {text: "self_attn.num_hidden_layers" for text in SCHEDULES if text != "drop:1,drop:3"},
+    "zaya": {"drop:0": "mlp.gate.router_states_scale"},
+    "beam": {text: "attn_residual_add_idx" for text in SCHEDULES if text != "drop:4"},
+    "mllama": dict.fromkeys(("drop:0", "drop:2", "repeat:1+2"), "no causal language model of a MllamaTextConfig alone"),
+    "musicgen": dict.fromkeys(SCHEDULES, "no causal language model of a MusicgenDecoderConfig alone"),
+    "musicgen_melody": dict.fromkeys(SCHEDULES, "no causal language model of a MusicgenMelodyDecoderConfig alone"),
     "zamba2": dict.fromkeys(("drop:4", "drop:1,drop:3", "repeat:1+2"), "shared_transformer"),
     **{
         name: dict.fromkeys(SCHEDULES, "made known by bathyscope_lab") for name in ("universal", "moeut", "mixed_norms")
