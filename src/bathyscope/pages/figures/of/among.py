@@ -39,8 +39,8 @@ def drawing(data: xr.Dataset) -> Drawing:
         f"{_NAMES[str(name)]} {share:.2f}" for name, share in zip(subject["quantity"].values, subject["share"].values)
     )
     note = (
-        "Depth as a share of the blocks, 95 % intervals over prompts as lines. Papers print no intervals. Each model "
-        "read its own number of prompts, and papers' models have weights in 8 bits; the table says which."
+        "Depth as a share of the blocks, 95 % intervals over prompts as lines. Papers print no intervals. Models "
+        "read different prompts, with weights in different precisions; the table says which."
     )
     panel = Panel("strip", partial(_draw_strip, data=finite, depths=depths), f"This run's shares: {values}.", _SIZE)
     return Drawing([panel] if depths else [], note, heading="Among other models")
