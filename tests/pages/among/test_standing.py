@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,14 @@ def test_a_part_and_a_run_without_depths_are_refused(run: Run) -> None:
         run.select(blocks="0-3").among()
     with pytest.raises(OptionError, match=r"no depth to set among others .*'residual', 'lens'"):
         run.select(variables="effect_future").among()
+
+
+def test_the_same_model_in_another_precision_is_no_other_model(run: Run) -> None:
+    """The bundled model's record is in bfloat16, and a demo in float32, whose weights have another hash."""
+    model = replace(bathyscope.load(bundled_model(), dtype="float32"), name="bundled model")
+    demo = bathyscope.survey(model, [[5, 6, 7, 8], [9, 8, 7]], measures=["lens"], progress=False)
+    trained = {id(each): {one.model for one in each.among().records if one.kind == "trained"} for each in (run, demo)}
+    assert trained[id(run)] - trained[id(demo)] == {"bundled model"}
 
 
 def test_data_of_a_paper_are_compared_with_the_same_alone(run: Run) -> None:

@@ -166,8 +166,9 @@ def _show_among(run: bathyscope.Run, format_: Format, out: Path | None) -> None:
     """Print where a run's model is among others, and write the picture where a file is named for it."""
     check_picture(out)
     standing = run.among()
-    print_result(standing, format_)
+    # before the table, which a pipe may read the first lines of
     write_picture(out, standing)
+    print_result(standing, format_)
 
 
 def _show_act(run: str, measure: str | None, format_: Format, **options: Any) -> None:

@@ -123,10 +123,14 @@ def among(run: Run) -> Standing:
             f"This run has no depth to set among others (it holds: {', '.join(run.measures) or 'nothing'}). Survey "
             "with the lens (measures=['residual', 'lens'])."
         )
-    # a run of one of these models is no other model, and an interval always overlaps with that of its own numbers
-    weights = f"hash {run.identity.weight_hash[:_HASH_LETTERS]}"
-    others = [record for record in measured() if not record.weights.endswith(weights)]
+    others = [record for record in measured() if not _is_of(run, record)]
     return Standing((*subject, *others, *published()))
+
+
+def _is_of(run: Run, record: DepthRecord) -> bool:
+    """Return whether a record is of the run's own model, whose interval says nothing of others, in any precision."""
+    name = without_folders(run.identity.model).rpartition("/")[2]
+    return record.model == name or record.weights.endswith(f"hash {run.identity.weight_hash[:_HASH_LETTERS]}")
 
 
 def records_of(run: Run) -> list[DepthRecord]:
