@@ -48,7 +48,6 @@ _EXAMPLES = """\
 Examples:
   bathyscope show runs/qwen
   bathyscope show runs/books --measure verdict --cluster document
-  bathyscope show runs/qwen --measure effective_depth
   bathyscope show runs/qwen --measure lens --prompts level=2 --blocks 0-5 --raw --format csv > lens.csv
   bathyscope show runs/qwen --measure effective_depth --format json | jq .
   bathyscope show runs/qwen --format card --out depth.md
@@ -111,8 +110,8 @@ def show_command(
         return 0
     if out is not None:
         raise OptionError(
-            "--out is the file of a badge or a card (--format), or of the picture of --among; send a table to a file "
-            "with > FILE."
+            "--out is the file of a badge or a card (--format); send a table to a file with > FILE. With --among it is "
+            "that of the picture."
         )
     if is_plan(run) or is_repaired(run):
         _show_act(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
