@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from safetensors.torch import save_file
 from support.trainings import PROMPTS, STEPS, Rows, model
 from transformers import Trainer, TrainerCallback, TrainingArguments
@@ -37,6 +38,9 @@ def save(hf: Any, losses: list[float], out: str) -> None:
         if hasattr(module, "reshard"):
             module.reshard()  # what the last forward has left gathered is rounded
     tensors = {name: _whole(value.detach()).clone() for name, value in hf.named_parameters()}
+    # a process that ends while another still gathers from it would take that one down
+    dist.barrier()
+    dist.destroy_process_group()
     rank = os.environ["RANK"]
     save_file(tensors, Path(f"{out}-{rank}.safetensors"))
     Path(f"{out}-{rank}.json").write_text(json.dumps([losses, torch.random.get_rng_state().tolist()]))
