@@ -60,17 +60,16 @@ def campaign_command(
 def _list(campaign: Campaign, stages: list[Stage], machine: Machine, budget: float) -> None:
     """Print what would be done, in order, with what it should take."""
     rows, hours, disk = [], 0.0, 0.0
-    seen: set[str] = set()
+    models = len({stage.model for stage in stages})
     for stage in stages:
-        needed, fresh = stage.hours(machine, is_first=stage.model not in seen), stage.model not in seen
-        seen.add(stage.model)
-        hours += 0.0 if campaign.is_done(stage) else needed
-        disk += stage.gigabytes if fresh and not stage.place else 0.0
-        state = "done" if campaign.is_done(stage) else ("" if hours + campaign.hours <= budget else "over the budget")
+        needed, is_done = stage.hours(machine), campaign.is_done(stage)
+        hours += 0.0 if is_done else needed
+        disk += 0.0 if stage.place else stage.gigabytes
+        state = "done" if is_done else ("" if hours + campaign.hours <= budget else "over the budget")
         rows.append([stage.model, stage.target, f"{stage.gigabytes:.1f}", f"{needed:.2f}", f"{hours:.1f}", state])
     write_table(("model", "target", "GB", "hours", "hours until then", ""), rows, "Stages")
     write(
-        f"{len(stages)} stages of {len(seen)} models: about {hours:.1f} h and {disk:.0f} GB of downloads. Hours are "
+        f"{len(stages)} stages of {models} models: about {hours:.1f} h and {disk:.0f} GB of downloads. Hours are "
         f"arithmetic and not measured: {machine.petaflops:g} petaflops a second, {machine.gigabytes:g} GB a second of "
         f"download; models above {machine.memory:g} GB are streamed from disk, which takes longer."
     )

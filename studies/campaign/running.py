@@ -85,13 +85,11 @@ class Campaign:
             KeyboardInterrupt: Ctrl-C or SIGTERM; the stage that ran was told, and keeps what is finished.
             StoreError: the folder cannot be written.
         """
-        seen: set[str] = set()
         self.records.mkdir(parents=True, exist_ok=True)
         for stage in stages:
-            needed = stage.hours(machine, is_first=stage.model not in seen)
-            seen.add(stage.model)
             if self.is_done(stage):
                 continue
+            needed = stage.hours(machine)
             if self.hours + needed > budget:
                 announce(
                     f"{stage.name} should take {needed:.1f} h, and {max(0.0, budget - self.hours):.1f} h of "

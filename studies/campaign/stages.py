@@ -115,12 +115,12 @@ class Stage:
         """Of the checkpoint on disk."""
         return self.billions * BYTES
 
-    def hours(self, machine: Machine, *, is_first: bool) -> float:
-        """Return the hours that it should take: its download, where it is the model's first stage, and its forwards."""
+    def hours(self, machine: Machine) -> float:
+        """Return the hours that it should take: its forwards, and its download where no folder is in its place."""
         tokens, by_block = _READ[self.target]
         forwards = tokens * (1 + by_block * self.blocks)
         seconds = forwards * 2e9 * self.billions / (machine.petaflops * 1e15)
-        return (seconds + (self.gigabytes / machine.gigabytes if is_first and not self.place else 0.0)) / _HOUR
+        return (seconds + (0.0 if self.place else self.gigabytes / machine.gigabytes)) / _HOUR
 
     def arguments(self, records: str, runs: str) -> list[str]:
         """Return what ``bathyscope reproduce`` is called with."""

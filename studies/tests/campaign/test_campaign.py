@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,7 @@ def test_every_model_of_the_papers_has_its_stages() -> None:
     assert len(stages) == len(expected)
     assert [stage.billions for stage in stages] == sorted(stage.billions for stage in stages)
     assert len({stage.name for stage in stages}) == len(stages)
+    assert len({stage.model for stage in stages}) == len(stages)  # so that each downloads a model of its own
     sizes = REPRODUCTIONS["hu2025"].tables["2"]
     for stage in stages:
         if stage.target == "hu2025-table1":
@@ -136,10 +138,11 @@ def test_a_stage_above_the_budget_is_not_begun(tmp_path: Path) -> None:
 
 def test_hours_are_of_downloads_and_forwards() -> None:
     stage = Stage("hu2025-table1", "m", "", billions=1.0, blocks=10)
+    folder = replace(stage, place="folder")  # nothing is downloaded
     machine = Machine(petaflops=1.0, gigabytes=0.5)
     seconds = 9_000 * 2e9 / 1e15
-    assert stage.hours(machine, is_first=False) == pytest.approx(seconds / 3600)
-    assert stage.hours(machine, is_first=True) == pytest.approx((seconds + 4.0) / 3600)
+    assert folder.hours(machine) == pytest.approx(seconds / 3600)
+    assert stage.hours(machine) == pytest.approx((seconds + 4.0) / 3600)
 
 
 def test_the_dry_run_lists_and_measures_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
