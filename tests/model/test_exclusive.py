@@ -12,7 +12,7 @@ import xarray as xr
 from support import zoo
 
 import bathyscope
-from bathyscope.analysis.probes import gather
+from bathyscope.analysis.probes import skeleton
 from bathyscope.analysis.probes.ing import ing_probe
 from bathyscope.analysis.probes.subjoiner import subjoiner
 from bathyscope.analysis.probes.wic import wic_probe
