@@ -78,7 +78,7 @@ def test_whatever_measures_a_model_has_it_for_itself(
         raise Asked(given)
 
     # probes begin alike, in one place
-    home = gather if verb in (wic_probe, ing_probe, subjoiner) else sys.modules[verb.__module__]
+    home = skeleton if verb in (wic_probe, ing_probe, subjoiner) else sys.modules[verb.__module__]
     monkeypatch.setattr(home, "alone", refused)
     given = [object() for _ in range(models)]
     with pytest.raises(Asked) as caught:
