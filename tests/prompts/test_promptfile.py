@@ -116,7 +116,8 @@ def test_what_is_called_otherwise_elsewhere_is_to_be_renamed(
     if "FILE?" in renamed:
         options = renamed.partition("FILE")[2].rstrip(").")
         (prompt,) = resolve(write_jsonl(row) + options).prompts
-        assert (prompt.text, prompt.answer) == ("Why?", row.get("answer", row.get("output")))
+        answer = row.get("answer", row.get("output"))
+        assert (prompt.text, prompt.answer) == ("Why?" if answer is None else f"Why? {answer}", answer)
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, [1], None, float("nan")])

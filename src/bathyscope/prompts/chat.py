@@ -226,8 +226,8 @@ class ChatTemplate:
         if not self.tokenizer.chat_template:
             raise PromptError(
                 f"chat=True, and {type(self.tokenizer).__name__} has no chat template; leave it out (texts are then "
-                "measured as they are, and chats cannot be), put a chat_template.jinja into the model's folder, or give "
-                "the tokenizer of a model that was trained on chats (load(model, tokenizer=…))."
+                "measured as they are, and chats cannot be), put a chat_template.jinja into the model's folder, or "
+                "give the tokenizer of a model that was trained on chats (load(model, tokenizer=…))."
             )
         try:
             template = str(self.tokenizer.get_chat_template())
