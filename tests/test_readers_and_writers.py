@@ -50,7 +50,7 @@ EXEMPT: Final = {
     "prompts/files.py:open_text": "a pipe that its user has opened for the program; all else through core.foreign",
     "runs/folder.py:__init__": "through core.atomic.create",
     "runs/shards.py:_decoded": NO_FILE,
-    "runs/shards.py:encode": NO_FILE,
+    "runs/netcdf.py:to_netcdf": NO_FILE,
     "surgery/checkpoint/folder.py:fill": OURS,
     "surgery/checkpoint/source.py:companions": "through core.atomic.create, from core.foreign",
     "surgery/checkpoint/weight_files.py:_write": OURS,
