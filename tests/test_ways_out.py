@@ -116,6 +116,7 @@ WAYS: Final[dict[str, tuple[Callable[[ast.AST], bool], dict[str, str]]]] = {
             "core/result.py:_repr_html_": ESCAPED,
             "core/text.py:html_table": ESCAPED,
             "model/gguf.py:_are_ones": NO_HTML,
+            "prompts/continued.py:": NO_HTML,
             "pages/explorer/still.py:still_html": ESCAPED,
             "pages/figures/svg.py:": NO_HTML,
             "pages/figures/svg.py:_share_styles": DRAWN,
