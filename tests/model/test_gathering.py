@@ -173,6 +173,18 @@ def test_a_stranger_where_rank_0_should_be(
         server.shutdown(socket.SHUT_RDWR)
 
 
+def test_a_rank_0_that_dies_before_it_answers(members: Callable[..., Member], port: int) -> None:
+    """It was reached, and then nothing listens any more, so that nobody is waited for."""
+    with socket.create_server(("127.0.0.1", port)) as server:
+        second = members(1)
+        peer, _ = server.accept()
+    # the system closes both for a process that was killed
+    peer.close()
+    assert refusal(second) == (
+        f"Rank 1 cannot join the others: what has listened at 127.0.0.1:{port} has ended, and gave no answer."
+    )
+
+
 def test_strangers_at_the_port_of_rank_0_are_no_ranks(
     members: Callable[..., Member], quick: pytest.MonkeyPatch, port: int
 ) -> None:

@@ -146,8 +146,8 @@ class Gathering:
             return socket.create_server(("", self._address[1]))
         except OSError as error:
             raise MeetingError(
-                f"Rank 0 cannot listen at {self._place} ({os.strerror(error.errno or 0)}). Give all ranks a port that is not "
-                "in use (MASTER_PORT; of torchrun --master-port)."
+                f"Rank 0 cannot listen at {self._place} ({os.strerror(error.errno or 0)}). Give all ranks a port "
+                "that is not in use (MASTER_PORT; of torchrun --master-port)."
             ) from error
 
     def _receive(self) -> None:
@@ -191,6 +191,10 @@ class Gathering:
                 peer = socket.create_connection(self._address, _ANSWER)
                 first_reached = first_reached or time.monotonic()
                 self._introduce(peer)
+            except ConnectionRefusedError as error:
+                self._fault = os.strerror(error.errno or 0)
+                if first_reached is not None:
+                    self._refusal = f"what has listened at {self._place} has ended, and gave no answer"
             except OSError as error:
                 self._fault = error.strerror or str(error)
             if not self._is_decided() and first_reached is not None and time.monotonic() - first_reached >= _ANSWER:
