@@ -21,7 +21,7 @@ import bathyscope
 from bathyscope.core.launched import launched_address, start_seconds
 from bathyscope.errors import MeetingError, OptionError
 from bathyscope.model import gathering
-from bathyscope.model.gathering import Gathering
+from bathyscope.model.gathering import RankSearch
 from bathyscope.model.line import Line, RankEnding
 
 
@@ -31,7 +31,7 @@ class Member:
     def __init__(self, rank: int, port: int, size: int = 2, limit: float = PATIENCE) -> None:
         self.heard: Queue[RankEnding] = Queue()
         self.line = Line(rank, self.heard.put)
-        self.gathering = Gathering(self.line, rank, size, ("127.0.0.1", port))
+        self.gathering = RankSearch(self.line, rank, size, ("127.0.0.1", port))
         self.gathering.limit = limit
         self.gathering.begin()
 

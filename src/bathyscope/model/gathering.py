@@ -28,7 +28,7 @@ _NOTICE: Final = 10.0
 """Seconds after which people are told who is waited for."""
 
 
-class Gathering:
+class RankSearch:
     """One rank on its way to the others.
 
     Args:

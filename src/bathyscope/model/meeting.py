@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from bathyscope.core.launched import launched_local_rank, launched_processes, launched_rank, start_seconds
 from bathyscope.errors import MeetingError
-from bathyscope.model.gathering import Gathering
+from bathyscope.model.gathering import RankSearch
 
 _COLLECTIVE_HOURS: Final = 24
 """How long a collective may wait: rank 0 may compute for itself, and whoever is not there any more is heard."""
@@ -14,7 +14,7 @@ _OPENED: Final[list[bool]] = []
 """Whether the process group was opened here."""
 
 
-def open_group(gathering: Gathering | None) -> None:
+def open_group(gathering: RankSearch | None) -> None:
     """Open torch's process group as the launcher says: nccl between GPUs, else gloo.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from bathyscope.core.interrupts import INTERRUPTED, wait_for_uninterrupted
 from bathyscope.core.launched import start_seconds
 from bathyscope.errors import BathyscopeError, ModelError, RankError, StoreError, is_out_of_memory
-from bathyscope.model.gathering import Gathering
+from bathyscope.model.gathering import RankSearch
 from bathyscope.model.line import Line, RankEnding
 from bathyscope.model.meeting import close_group, open_group
 
@@ -49,7 +49,7 @@ class Team:
         """The first ending that was received or sent."""
         self._heard = threading.Event()
         self._line = Line(rank, self._hear)
-        self._gathering: Gathering | None = None
+        self._gathering: RankSearch | None = None
 
     @contextmanager
     def on_the_way(self) -> Iterator[None]:
@@ -60,7 +60,7 @@ class Team:
         """
         try:
             if self._address is not None and not self.has_met:
-                gathering = Gathering(self._line, self.rank, self.size, self._address)
+                gathering = RankSearch(self._line, self.rank, self.size, self._address)
                 gathering.begin()
                 atexit.register(self._leave)
                 self._gathering = gathering
