@@ -48,7 +48,7 @@ class RankSearch:
         """Seconds from its beginning in which all have to be met."""
         self._began = time.monotonic()
         self._changed = threading.Condition()
-        self._fault = ""
+        self._fault = "no answer so far"
         self._refusal = ""
         self._store_port = 0
         self._server: socket.socket | None = None
@@ -215,7 +215,6 @@ class RankSearch:
             self._line.admit(0, peer)
             return
         peer.close()
-        self._fault = "no answer of rank 0"
         self._refusal = str(answer.get("refusal", ""))
 
     def _take(self, record: dict[str, Any]) -> None:
