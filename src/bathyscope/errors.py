@@ -55,6 +55,10 @@ class ModelError(BathyscopeError, ValueError):
     exit_code = 4
 
 
+class MeetingError(ModelError):
+    """The processes that are to hold one model together do not find each other; each that notices says so itself."""
+
+
 class StoreError(BathyscopeError, RuntimeError):
     """A run on disk is unreadable, altered, unwritable, or belongs to another configuration."""
 

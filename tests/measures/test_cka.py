@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from transformers import PreTrainedModel
 
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, CkaProbe, Minibatch, minibatches
+from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, CkaProbe, Minibatch, grams, minibatches
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 BRUTE_FORCE = ("test_equals_loops_over_the_models_own_states",)
@@ -272,6 +274,16 @@ def refusal(prompts: int, options: Mapping[str, Any]) -> str:
     with pytest.raises(OptionError) as caught:
         Cka(CkaOptions(**options)).prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(*[9] * prompts), 0)
     return str(caught.value)
+
+
+def test_grams_are_made_in_their_place() -> None:
+    """Of all boundaries there is one copy, since it is the largest array of a survey of states."""
+    points_LND = torch.randn(12, 96, 8, generator=torch.Generator().manual_seed(0))
+    tracemalloc.start()
+    grams_LNN = grams(points_LND, range(96))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.4 * grams_LNN.nbytes
 
 
 @pytest.mark.parametrize(

@@ -134,9 +134,13 @@ def test_the_tokenizer_is_the_adapters_own_or_else_the_bases(
     assert "<new>" in bathyscope.load(folder).tokenizer.get_vocab()
 
 
-def test_a_course_goes_through_adapters(saved: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("added", [0, 3])
+def test_a_course_goes_through_adapters(saved: Path, tmp_path: Path, added: int) -> None:
+    """Also through those with tokens of their own."""
+    before = LlamaForCausalLM.from_pretrained(saved).config.vocab_size
+    entries = before + added if added else None
     for step in (2, 9):
-        model = write(saved, tmp_path / "out" / f"checkpoint-{step}")
+        model = write(saved, tmp_path / "out" / f"checkpoint-{step}", entries=entries)
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.requires_grad:
@@ -145,6 +149,7 @@ def test_a_course_goes_through_adapters(saved: Path, tmp_path: Path) -> None:
     course = bathyscope.course(tmp_path / "out", IDS, tmp_path / "course", measures="drop", progress=False)
     assert course.data.step.values.tolist() == [2, 9]
     expected = bathyscope.survey(tmp_path / "out" / "checkpoint-9", IDS, "drop", progress=False)
+    assert bathyscope.load(tmp_path / "out" / "checkpoint-9").vocabulary == (entries or before)
     added = expected["drop"].loss - expected["drop"].baseline_loss
     assert float(course.data.added_loss[1, 0]) == pytest.approx(float(added[:, 0].mean()), rel=1e-6)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support import zoo
+from support import stand_ins, zoo
 
 import bathyscope
 from bathyscope.cli import main
@@ -31,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path / "modules")
     hf = zoo.build("llama")
     for name in ("plain", "own"):
-        hf.save_pretrained(tmp_path / name)
+        hf.save_pretrained(stand_ins.checkpoint(tmp_path / name))
     place = tmp_path / "own"
     (place / "own_code.py").write_text(CODE, encoding="utf-8")
     config = json.loads((place / "config.json").read_text(encoding="utf-8"))
@@ -64,6 +65,25 @@ def test_commands_run_it_where_they_are_asked_to(folder: Path, tmp_path: Path) -
     assert main(["check", str(folder), trust]) == 0
     assert main([*survey, str(tmp_path / "run"), trust]) == 0
     assert bathyscope.open(tmp_path / "run").measures[0] == "lens"
+
+
+def test_a_paper_is_repeated_on_it(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its sizes, which are read off the configuration, and its measured depths; neither where nobody asks for it."""
+    data = str(stand_ins.data(tmp_path / "data"))
+
+    def rows(table: str, out: str, *more: str) -> list[dict[str, Any]]:
+        words = ["--models", str(folder), "--data", data, "--quiet", "--format", "json", "--out", str(tmp_path / out)]
+        main(["reproduce", f"hu2025-{table}", *words, *more])
+        measured: list[dict[str, Any]] = json.loads(capsys.readouterr().out)[table]
+        return measured
+
+    for row in rows("table1", "refused", "--prompts", "3") + rows("table2", "refused"):
+        assert "--trust-remote-code" in row["reason"]
+    assert not (tmp_path / "modules").exists(), "code was copied, to be run, that nobody asked for"
+    trust = "--trust-remote-code"
+    assert [row["measured"] for row in rows("table2", "out", trust)] == [5, 4, 2]
+    blocks = {row["data"]: row["blocks"] for row in rows("table1", "out", "--prompts", "3", trust)}
+    assert blocks["gsm8k"] == blocks["hellaswag"] == 5
 
 
 def test_no_checkpoint_of_it_is_written(folder: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import permutations
 
 import numpy as np
@@ -150,6 +151,16 @@ def test_groups_left_out_are_those_of_the_points() -> None:
     got = minibatch_sums(stacked(x), stacked(y), groups)
     np.testing.assert_allclose(got.covariance, expected, atol=1e-10)
     assert got.degrees_of_freedom == 2
+
+
+def test_the_sums_need_one_more_copy_of_the_grams() -> None:
+    """Of a wide dump the grams are the largest part of what CKA needs of memory, whatever the width is."""
+    grams_ANN = stacked(draws(12, 96, 8))
+    tracemalloc.start()
+    minibatch_sums(grams_ANN, grams_ANN, even_groups(96, 16))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.4 * grams_ANN.nbytes
 
 
 def test_where_there_is_no_interval() -> None:

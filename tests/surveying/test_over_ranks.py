@@ -191,6 +191,19 @@ def test_ranks_with_other_prompts(place: Path) -> None:
     assert not (place / "run" / "manifest.json").exists()
 
 
+@pytest.mark.parametrize("option", [("--call-tokens", "9", "36"), ("--memory", "1", "2"), ("--part", "1/2", "2/2")])
+def test_ranks_with_other_options_of_computing(place: Path, option: tuple[str, str, str]) -> None:
+    """Those too that are no part of a run's identity, since calls of other sizes are other collectives."""
+    name, first, second = option
+    ended = survey(place, more=(name, first), by_rank={1: {6: second}})
+    assert [one.code for one in ended] == [2, 2], [one.err for one in ended]
+    assert messages(ended) == [
+        "error: Rank 1 was given other prompts or options than rank 0, and all ranks of one model do the same work. "
+        "Start all of them with one command."
+    ]
+    assert not (place / "run" / "manifest.json").exists()
+
+
 def test_a_rank_without_the_file(place: Path) -> None:
     ended = survey(place, by_rank={1: {1: str(place / "missing.jsonl")}})
     assert [one.code for one in ended] == [3, 3]

@@ -34,6 +34,7 @@ from bathyscope.core.interrupts import INTERRUPTED, ending_in_order
 from bathyscope.core.text import elided
 from bathyscope.errors import (
     BathyscopeError,
+    MeetingError,
     ModelError,
     OptionError,
     RankError,
@@ -127,7 +128,7 @@ def _end_refused(error: BathyscopeError) -> int:
     """Say what was refused, unless another process does; return the exit code."""
     if session.current().debug:
         traceback.print_exc()
-    if isinstance(error, RankError) and error.speaks:
+    if isinstance(error, MeetingError) or (isinstance(error, RankError) and error.speaks):
         session.speak()
     say(f"error: {error}", level="error")
     return error.exit_code

@@ -22,11 +22,10 @@ def ranks_of(arguments: Sequence[str]) -> Iterator[None]:
         yield
         return
     leave_words_to_first(split)
-    # torch, which takes seconds, is imported for these commands alone
-    from bathyscope.model.options import read_split
+    # the ranks begin to look for each other there, and torch, which takes seconds, is imported for these commands alone
     from bathyscope.model.ranks import together
 
-    with together(read_split(split)):
+    with together(split):
         yield
 
 

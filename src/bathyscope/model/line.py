@@ -71,6 +71,9 @@ class Line:
         self._lock = threading.Lock()
         self._peers: dict[int, socket.socket] = {}
         self._left: set[int] = set()
+        self._endings: list[RankEnding] = []
+        self.take: Callable[[dict[str, Any]], None] = lambda record: None
+        """Takes what a peer says besides its ending, in the thread of its connection."""
         self._server: socket.socket | None = None
 
     def listen(self, host: str) -> tuple[str, int]:
@@ -97,10 +100,8 @@ class Line:
             while len(self._peers) < others:
                 peer, _ = self._server.accept()
                 rank = _introduced(peer, token)
-                if rank is None or rank in self._peers:
+                if rank is None or not self.admit(rank, peer):
                     peer.close()
-                else:
-                    self._peers[rank] = peer
         except OSError as error:
             raise ModelError(
                 f"{len(self._peers) + 1} of {others + 1} processes have connected ({error}). Do the machines reach "
@@ -108,7 +109,6 @@ class Line:
             ) from error
         finally:
             self._server.close()
-        self._follow_all()
 
     def connect(self, address: tuple[str, int], token: str) -> None:
         """Connect another rank to rank 0.
@@ -123,29 +123,57 @@ class Line:
                 f"Rank 0 cannot be reached at {address[0]}:{address[1]} ({error}). Do the machines reach each other on "
                 "all ports?"
             ) from error
-        _send(peer, {"token": token, "rank": self._rank})
-        self._peers[0] = peer
-        self._follow_all()
+        send(peer, {"token": token, "rank": self._rank})
+        self.admit(0, peer)
+
+    def admit(self, rank: int, peer: socket.socket, greeting: dict[str, Any] | None = None) -> bool:
+        """Take a connection for that of a rank, and listen to it from now on.
+
+        Args:
+            greeting: sent first.
+
+        Returns:
+            False where the rank is there already, and nothing was done.
+        """
+        with self._lock:
+            if rank in self._peers:
+                return False
+            peer.settimeout(None)
+            if greeting is not None:
+                send(peer, greeting)
+            # whoever ended while this rank was on its way is told to it now
+            for ending in self._endings:
+                send(peer, asdict(ending))
+            self._peers[rank] = peer
+        threading.Thread(target=self._follow, args=(rank, peer), daemon=True, name="bathyscope line").start()
+        return True
+
+    @property
+    def ranks(self) -> set[int]:
+        """Ranks that have a connection to this one, or had one."""
+        with self._lock:
+            return set(self._peers)
 
     def tell(self, ending: RankEnding) -> None:
         """Send an ending to all other ranks; those that are not there any more need none."""
+        self._spread(ending, besides=None)
+
+    def send_all(self, record: dict[str, Any]) -> None:
+        """Send something else than an ending to all ranks that are connected."""
         with self._lock:
             peers = list(self._peers.values())
         for peer in peers:
-            _send(peer, asdict(ending))
-
-    def _follow_all(self) -> None:
-        for rank, peer in self._peers.items():
-            peer.settimeout(None)
-            threading.Thread(target=self._follow, args=(rank, peer), daemon=True, name="bathyscope line").start()
+            send(peer, record)
 
     def _follow(self, rank: int, peer: socket.socket) -> None:
         """Read what one peer says until its connection closes."""
         with peer.makefile("r", encoding="utf-8", errors="replace") as lines:
             try:
                 for line in iter(lambda: lines.readline(_LONGEST), ""):
-                    ending = _ending(line)
+                    record = _record(line.encode())
+                    ending = _ending(record)
                     if ending is None:
+                        self.take(record)
                         continue
                     if ending.reason == "left":
                         self._left.add(ending.rank)
@@ -162,33 +190,56 @@ class Line:
     def _pass_on(self, ending: RankEnding, besides: int) -> None:
         """Let rank 0 tell the other ranks, which have no connections to each other."""
         if self._rank == 0:
-            for rank, peer in self._peers.items():
-                if rank != besides:
-                    _send(peer, asdict(ending))
+            self._spread(ending, besides)
+
+    def _spread(self, ending: RankEnding, besides: int | None) -> None:
+        with self._lock:
+            self._endings.append(ending)
+            peers = [peer for rank, peer in self._peers.items() if rank != besides]
+        for peer in peers:
+            send(peer, asdict(ending))
+
+
+def read_record(peer: socket.socket, seconds: float) -> dict[str, Any]:
+    """Return what whoever has connected says in its first line; empty where that is nothing or no record.
+
+    Raises:
+        OSError: it says nothing for so long, or the connection broke.
+    """
+    peer.settimeout(seconds)
+    # read byte by byte, so that nothing behind the line is taken from who reads on
+    line = b""
+    while not line.endswith(b"\n") and len(line) < 1024:
+        byte = peer.recv(1)
+        if not byte:
+            return {}
+        line += byte
+    return _record(line)
 
 
 def _introduced(peer: socket.socket, token: str) -> int | None:
     """Return the rank of a process that connects and knows the token; None of anything else."""
-    peer.settimeout(_CONNECTING)
     try:
-        # read byte by byte, so that nothing behind the line is taken from who reads on
-        line = b""
-        while not line.endswith(b"\n") and len(line) < 1024:
-            byte = peer.recv(1)
-            if not byte:
-                return None
-            line += byte
-        said_token, rank = (json.loads(line)[name] for name in ("token", "rank"))
-    except (OSError, ValueError, KeyError, TypeError):
+        record = read_record(peer, _CONNECTING)
+    except OSError:
         return None
+    rank, said_token = record.get("rank"), record.get("token")
     knows = isinstance(said_token, str) and hmac.compare_digest(said_token.encode(), token.encode())
     return rank if knows and isinstance(rank, int) else None
 
 
-def _ending(line: str) -> RankEnding | None:
-    """Return what a line says; None of one that says nothing."""
+def _record(line: bytes) -> dict[str, Any]:
+    """Return the record that a line holds; an empty one of any other line."""
     try:
         record = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _ending(record: dict[str, Any]) -> RankEnding | None:
+    """Return the ending that a record tells; None of any other."""
+    try:
         reason: Any = record["reason"]
         if reason not in ("failed", "interrupted", "lost", "left"):
             return None
@@ -197,7 +248,8 @@ def _ending(line: str) -> RankEnding | None:
         return None
 
 
-def _send(peer: socket.socket, record: dict[str, Any]) -> None:
+def send(peer: socket.socket, record: dict[str, Any]) -> None:
+    """Send a record as a line of JSON; a text in it that is too long is cut."""
     text = json.dumps(record)
     if len(text) >= _LONGEST:
         record = {**record, "text": str(record.get("text", ""))[:2000]}

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from bathyscope.core.interrupts import ended_as_interrupted
-from bathyscope.core.launched import LAUNCH, launched_processes
-from bathyscope.errors import ModelError, OptionError
-from bathyscope.model.meeting import open_group
+from bathyscope.core.launched import LAUNCH, launched_address, launched_processes, launched_rank
+from bathyscope.errors import OptionError
+from bathyscope.model.options import read_split
 from bathyscope.model.team import Team
 
 if TYPE_CHECKING:
@@ -123,17 +124,18 @@ def require_same(what: str, value: object) -> None:
 
 
 @contextmanager
-def together(split: Split | None) -> Iterator[None]:
+def together(split: object) -> Iterator[None]:
     """Let all ranks work together inside; each comes here, and the end of one is the end of all.
 
     Inside of another ``together`` this does nothing.
 
     Args:
-        split: over how many ranks; ``"auto"`` = as many as were started; None = the model is not split, and this
-            process works alone.
+        split: over how many ranks, as ``read_split`` reads it; ``"auto"`` = as many as were started; None = the model
+            is not split, and this process works alone.
 
     Raises:
         OptionError: this process was started alone, or with another number than ``split``.
+        MeetingError: the processes do not find each other.
         RankError: another rank has failed, was killed, or has left.
         KeyboardInterrupt: another rank was interrupted.
     """
@@ -146,7 +148,7 @@ def together(split: Split | None) -> Iterator[None]:
         with inner.following(tells=False):
             yield
         return
-    team = _joined(split)
+    team = _team_of(split)
     if team.ending is not None:
         raise team.error()
     with ExitStack() as stack:
@@ -158,6 +160,7 @@ def together(split: Split | None) -> Iterator[None]:
         team.inside, team.finishing = True, False
         try:
             with team.following(tells=True):
+                _meet(team, split)
                 yield
                 team.finishing = True
                 # one that ends its program before the others are here would be missed by them
@@ -166,33 +169,41 @@ def together(split: Split | None) -> Iterator[None]:
             team.inside = False
 
 
-def _joined(split: Split) -> Team:
-    """Return the team of this process, opened where it has none."""
-    import torch.distributed as dist
-
+def _team_of(split: object) -> Team:
+    """Return the team of this process, which is new where it has none."""
     if not _TEAM:
-        if not dist.is_available():
-            raise ModelError("This torch is built without torch.distributed, which tensor parallelism needs.")
-        if not dist.is_initialized():
-            _require_number(split, launched_processes())
-            open_group()
-        _require_number(split, dist.get_world_size())
-        team = Team(dist.get_rank(), dist.get_world_size())
-        team.open_line()
-        _TEAM.append(team)
-    _require_number(split, _TEAM[0].size)
+        # whoever has opened a process group has imported torch, which takes seconds and is not imported for this
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            _TEAM.append(Team(distributed.get_rank(), distributed.get_world_size()))
+        else:
+            if launched_processes() < 2:
+                _require_number(split, 1)
+            _TEAM.append(Team(launched_rank(), launched_processes(), launched_address()))
     return _TEAM[0]
 
 
-def _require_number(split: Split, processes: int) -> None:
+def _meet(team: Team, split: object) -> None:
+    """Let the ranks find each other; a team of which that fails is forgotten."""
+    try:
+        with team.on_the_way():
+            # after the others can hear that this rank refuses its number
+            _require_number(split, team.size)
+            team.meet()
+    finally:
+        if not team.has_met:
+            _TEAM.clear()
+
+
+def _require_number(split: object, processes: int) -> None:
+    number = read_split(split)
     if processes < 2:
-        number = 2 if split == "auto" else split
         raise OptionError(
-            f"tensor_parallel={split!r} splits a model over several processes, and this one was started alone. Start "
-            f"them with {LAUNCH.format(number)} COMMAND … --tensor-parallel auto."
+            f"tensor_parallel={number!r} splits a model over several processes, and this one was started alone. Start "
+            f"them with {LAUNCH.format(2 if number == 'auto' else number)} COMMAND … --tensor-parallel auto."
         )
-    if split not in ("auto", processes):
+    if number not in ("auto", processes):
         raise OptionError(
-            f"tensor_parallel={split} was asked for, and {processes} processes were started; give 'auto', or start "
-            f"{split} of them ({LAUNCH.format(split)} …)."
+            f"tensor_parallel={number} was asked for, and {processes} processes were started; give 'auto', or start "
+            f"{number} of them ({LAUNCH.format(number)} …)."
         )

@@ -191,6 +191,19 @@ def vocabularies_differ(first: Model, second: Model, ids: Iterable[int]) -> str 
     return f"token id {differs} is {meant[0]} and {meant[1]}"
 
 
+def tokens_in_common(first: Model, second: Model) -> list[int]:
+    """Return the ids that both models can predict, without those that one of the tokenizers alone has.
+
+    Whether such an id is the same token in both is another question (``vocabularies_differ``).
+    """
+    first_tokens, second_tokens = _tokens_by_id(first) or {}, _tokens_by_id(second) or {}
+    return [
+        token
+        for token in range(min(first.vocabulary, second.vocabulary))
+        if (token in first_tokens) == (token in second_tokens)
+    ]
+
+
 def _tokens_by_id(model: Model) -> dict[int, str] | None:
     try:
         tokenizer = model.tokenizer

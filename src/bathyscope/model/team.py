@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from bathyscope.core.interrupts import INTERRUPTED, wait_for_uninterrupted
+from bathyscope.core.launched import start_seconds
 from bathyscope.errors import BathyscopeError, ModelError, RankError, StoreError, is_out_of_memory
+from bathyscope.model.gathering import RankSearch
 from bathyscope.model.line import Line, RankEnding
-from bathyscope.model.meeting import close_group
+from bathyscope.model.meeting import close_group, open_group
 
 _GRACE: Final = 4.0
 """Seconds in which a rank that has heard of an ending may end in order; a collective that waits for ever does not."""
@@ -30,22 +32,71 @@ class Team:
     Args:
         rank: of this process, from 0.
         size: how many there are.
+        address: where rank 0 is to be found; None = by the process group, or by what torchrun has for it.
     """
 
-    def __init__(self, rank: int, size: int) -> None:
+    def __init__(self, rank: int, size: int, address: tuple[str, int] | None = None) -> None:
         self.rank = rank
         self.size = size
+        self._address = address
         self.inside = False
         """Whether all are at work together."""
         self.finishing = False
         """Whether this rank has done its work and waits for the others."""
+        self.has_met = False
+        """Whether the process group and the line to the others are open."""
         self.ending: RankEnding | None = None
         """The first ending that was received or sent."""
         self._heard = threading.Event()
         self._line = Line(rank, self._hear)
+        self._gathering: RankSearch | None = None
 
-    def open_line(self) -> None:
-        """Connect all ranks by a line that tells the end of each (collective)."""
+    @contextmanager
+    def on_the_way(self) -> Iterator[None]:
+        """Look for the other ranks inside, where ``meet`` is called, and let them know of an error there.
+
+        Raises:
+            RankError: another rank has ended.
+        """
+        try:
+            if self._address is not None and not self.has_met:
+                gathering = RankSearch(self._line, self.rank, self.size, self._address)
+                gathering.begin()
+                atexit.register(self._leave)
+                self._gathering = gathering
+                gathering.limit = start_seconds()
+            yield
+        except BaseException as error:
+            # an import that is interrupted may end with an error of its own
+            if self.ending is not None:
+                raise self.error() from error
+            if self._gathering is not None:
+                self._gathering.linger(_GRACE)
+            raise
+        finally:
+            if self._gathering is not None and not self.has_met:
+                self._gathering.close()
+
+    def meet(self) -> None:
+        """Join all ranks by a process group, and by a line that tells the end of each (collective).
+
+        Raises:
+            MeetingError: they do not find each other.
+        """
+        if self.has_met:
+            return
+        import torch.distributed as dist
+
+        if not dist.is_available():
+            raise ModelError("This torch is built without torch.distributed, which tensor parallelism needs.")
+        if not dist.is_initialized():
+            open_group(self._gathering)
+        if self._gathering is None:
+            self._open_line()
+        self.has_met = True
+
+    def _open_line(self) -> None:
+        """Connect the ranks of a process group that is open."""
         import torch.distributed as dist
 
         # strangers that find the port do not know the token, which only the group has

@@ -77,7 +77,7 @@ def gram(points_ND: NDArray[np.floating]) -> Array:
     centred = points - points.mean(0)
     if np.linalg.norm(centred) <= _EQUAL * np.linalg.norm(points):
         return np.zeros((len(points), len(points)))
-    return _without_means(centred @ centred.T)
+    return _take_means_out(centred @ centred.T)
 
 
 def hsic(first_ANN: Array, second_BNN: Array) -> Array:
@@ -149,14 +149,22 @@ def _left_out(first_ANN: Array, second_BNN: Array, group: Sequence[int]) -> Arra
 def _without(gram_ANN: Array, points: Sequence[int]) -> Array:
     """U(K) of the points that are left, which needs no more than U(K) of all: the means are removed again."""
     keep = np.setdiff1d(np.arange(gram_ANN.shape[-1]), points)
-    return _without_means(gram_ANN[:, keep[:, None], keep])
+    left = np.empty((len(gram_ANN), len(keep), len(keep)))
+    # boundary by boundary, since a dozen copies of all of them would be most of what CKA needs of memory
+    for gram_NN, left_NN in zip(gram_ANN, left, strict=True):
+        left_NN[:] = gram_NN[keep[:, None], keep]
+        _take_means_out(left_NN)
+    return left
 
 
-def _without_means(gram_ANN: Array) -> Array:
-    """The last two axes without their diagonal, rows and columns summing to 0."""
-    n = gram_ANN.shape[-1]
-    hollow = gram_ANN * (1 - np.eye(n))
-    rows = hollow.sum(-1, keepdims=True) / (n - 2)
-    total = hollow.sum((-2, -1), keepdims=True) / ((n - 1) * (n - 2))
-    centred: Array = (hollow - rows - np.swapaxes(rows, -2, -1) + total) * (1 - np.eye(n))
-    return centred
+def _take_means_out(gram_NN: Array) -> Array:
+    """Return a matrix without its diagonal, its rows and columns summing to 0; in its own memory."""
+    n = len(gram_NN)
+    np.fill_diagonal(gram_NN, 0)
+    rows = gram_NN.sum(-1, keepdims=True) / (n - 2)
+    total = gram_NN.sum() / ((n - 1) * (n - 2))
+    gram_NN -= rows
+    gram_NN -= rows.T
+    gram_NN += total
+    np.fill_diagonal(gram_NN, 0)
+    return gram_NN

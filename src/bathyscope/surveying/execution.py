@@ -77,7 +77,8 @@ def _carry_out_on_ranks(
     Returns:
         The run, on all ranks.
     """
-    require_same("prompts or options", plan.identity())
+    # calls of other sizes are other collectives, and which shards are computed is said by the part
+    require_same("prompts or options", [plan.identity(), plan.memory, plan.call_tokens, str(part)])
     with ExitStack() as stack:
         writer: RunWriter | None = None
         if is_first():

@@ -36,7 +36,7 @@ from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import identity_of
 from bathyscope.model.in_hand import has_adapters
-from bathyscope.model.reading import PromptReading, vocabularies_differ
+from bathyscope.model.reading import PromptReading, tokens_in_common, vocabularies_differ
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts, warn_of_repeats
 from bathyscope.statistics.sampling import Sampling
@@ -86,12 +86,14 @@ def diff(
         (boundary), the prompts above it; and by token ``token_drift``, ``token_kl`` and the predictions of both.
         Attributes say where weights differ as numbers (``weights_differ``, unset where their names or shapes do), and
         which settings do (``settings_differ``, by name in ``setting_details``). Adapters that do nothing are no
-        difference.
+        difference. Where one model has further tokens, predictions of both are compared over those that both have
+        (``tokens_in_common``, of ``vocabularies``); what a graft does to one model is over all of its own.
 
     Raises:
-        ModelError: models of different widths, vocabularies or numbers of blocks; tokenizers that mean other tokens by
-            the same ids; two models of the same modules with adapters; no adapters where ``b`` is None, or merged or
-            disabled ones; predictions that are not finite.
+        ModelError: models of different widths or numbers of blocks; tokenizers that mean other tokens by the same ids,
+            or that are unknown where the vocabularies are of two sizes; prompts with a token that one model alone has;
+            two models of the same modules with adapters; no adapters where ``b`` is None, or merged or disabled ones;
+            predictions that are not finite.
         OptionError, PromptError: an option out of its range, or prompts that cannot be measured; before any compute.
 
     Example:
@@ -120,7 +122,13 @@ def _diff(
             _require_two_models(*(side.model for side in sides))
         read = reading.read(first, prompts, seed=sampling.seed)
         warn_of_repeats(read)
-        apart = vocabularies_differ(first, sides[1].model, {token for prompt in read for token in prompt.ids})
+        ids = {token for prompt in read for token in prompt.ids}
+        if first.vocabulary != sides[1].model.vocabulary:
+            common = tokens_in_common(first, sides[1].model)
+            sides = (replace(sides[0], tokens=common), replace(sides[1], tokens=common))
+            # predictions are compared token by token, and not the tokens of prompts alone
+            ids |= {*common}
+        apart = vocabularies_differ(first, sides[1].model, ids)
         if apart is not None:
             raise ModelError(
                 f"diff gives both models the same token ids, and {apart}. Compare models with one tokenizer."
@@ -214,7 +222,15 @@ def _measure(
         (sides[0].name, sides[1].name),
         _families(models),
         sampling,
+        _vocabularies(sides[0], models),
     )
+
+
+def _vocabularies(side: ModelSide, models: Sequence[Model]) -> dict[str, Any]:
+    """Return how many tokens are compared, of how many, where they are not all of both models; else nothing."""
+    if side.tokens is None:
+        return {}
+    return {"tokens_in_common": len(side.tokens), "vocabularies": [model.vocabulary for model in models]}
 
 
 def _with_unknown(

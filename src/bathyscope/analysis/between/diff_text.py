@@ -57,9 +57,18 @@ def _beyond(data: xr.Dataset, name: str, floor: str) -> NDArray[np.bool_]:
 def conclude(data: xr.Dataset, first: int | None) -> str:
     """Return where the models part, which graft is the largest, and which blocks change more than they matter.
 
-    Models of two families are named first: their blocks have nothing in common but their place.
+    Models of two families are named first, since their blocks have nothing in common but their place; so are
+    vocabularies of two sizes.
     """
-    return _name_families(data) + _conclude(data, first)
+    return _name_families(data) + _name_vocabularies(data) + _conclude(data, first)
+
+
+def _name_vocabularies(data: xr.Dataset) -> str:
+    """Return over which tokens predictions are compared; empty where they are all of both models."""
+    if "tokens_in_common" not in data.attrs:
+        return ""
+    sizes = " and ".join(f"{size:,}" for size in data.attrs["vocabularies"])
+    return f"Predictions are compared over the {data.attrs['tokens_in_common']:,} tokens that both have, of {sizes}. "
 
 
 def _name_families(data: xr.Dataset) -> str:

@@ -105,6 +105,7 @@ def difference(
     names: tuple[str, str],
     families: tuple[str, str],
     sampling: Sampling,
+    vocabularies: Mapping[str, Any] | None = None,
 ) -> Difference:
     """Return the result of the numbers, with means over prompts and their intervals.
 
@@ -113,6 +114,7 @@ def difference(
             ``output_floor`` [prompts] to the predictions, in nats.
         weights: where those of both models differ.
         names, families: of the models.
+        vocabularies: attributes that say which tokens are compared; None = all.
     """
     n_blocks = len(weights.changes)
     arrays: dict[str, Any] = {}
@@ -164,7 +166,7 @@ def difference(
         "part": list(PARTS),
         "token": np.arange(tokens.kl.shape[1]),
     }
-    attrs: dict[str, Any] = {"model": names[0], "other": names[1], **sampling.record}
+    attrs: dict[str, Any] = {"model": names[0], "other": names[1], **sampling.record, **(vocabularies or {})}
     attrs["settings_differ"] = weights.settings
     if weights.details:
         attrs["setting_details"] = list(weights.details)

@@ -42,12 +42,14 @@ class ModelSide:
         name: for the result.
         blocks: its blocks, as the other model may hold them.
         running: a context in which the model is this side; whatever is computed with it is computed there.
+        tokens: ids whose predictions are compared; None = all of the vocabulary.
     """
 
     model: Model
     name: str
     blocks: SlotVariant
     running: Callable[[], AbstractContextManager[object]] = nullcontext
+    tokens: Sequence[int] | None = None
 
     @cached_property
     def wave(self) -> Wavefront:
@@ -65,12 +67,11 @@ def require_same_shape(a: Model, b: Model) -> None:
     """Refuse models whose blocks cannot take each other's places.
 
     Raises:
-        ModelError: different widths, vocabularies or numbers of blocks.
+        ModelError: different widths or numbers of blocks.
     """
     facts = {
         "blocks": (a.n_blocks, b.n_blocks),
         "width": (a.anatomy.width, b.anatomy.width),
-        "vocabulary": (a.anatomy.vocabulary, b.anatomy.vocabulary),
     }
     for name, (left, right) in facts.items():
         if left != right:
@@ -203,18 +204,26 @@ class PredictionPair:
 
 
 def compare_predictions(first: SidePass, second: SidePass) -> PredictionPair:
-    """Compare what two forwards on the same tokens predict, each read out by its own model, a few tokens at a time."""
+    """Compare what two forwards on the same tokens predict, each read out by its own model, a few tokens at a time.
+
+    Where the sides have only some tokens in common, both predictions are of these, as if no other could come.
+    """
+    ids = first.side.tokens
     shape = first.last_BTD.shape[:2]
     step = max(1, _LOGITS // first.side.model.anatomy.vocabulary)
     kl_N, tops_SN = [], []
     for start in range(0, shape[0] * shape[1], step):
         logits = [forward.logits(slice(start, start + step)) for forward in (first, second)]
+        if ids is not None:
+            logits = [values[:, ids] for values in logits]
         log_p, log_q = (values.double().log_softmax(-1) for values in logits)
         # Equal logits give exactly 0: each summand is p · 0. Entries that no model may predict (−∞) add nothing.
         p = log_p.exp()
         kl_N.append(torch.where(p > 0, p * (log_p - log_q), 0.0).sum(-1))
         tops_SN.append(torch.stack([values.argmax(-1) for values in logits]))
     tops = torch.cat(tops_SN, dim=1).view(2, *shape).numpy()
+    if ids is not None:
+        tops = np.asarray(ids)[tops]
     return PredictionPair(torch.cat(kl_N).view(shape).numpy(), tops)
 
 

@@ -74,6 +74,7 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
         places += sorted({_place_in_block(a, number, name) for name in names})
         scaled_places += sorted({_place_in_block(a, number, name) for name in scaled})
     left, right = _with_absent_biases(*(_outside_of_blocks(model) for model in (a, b)))
+    left, right = _with_shared_rows(left, right, a.vocabulary, b.vocabulary)
     comparable = comparable and _have_the_same_shapes(left, right)
     if comparable:
         inside = _prefixes_of_blocks(a)
@@ -95,6 +96,7 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
     """Return what two models differ in besides weights, each with its details in words."""
     details: dict[str, list[str]] = {}
     entries = configuration_difference(a.hf.config, b.hf.config)
+    entries = {name: pair for name, pair in entries.items() if not _is_size_of_vocabulary(a, name)}
     if entries:
         words = [f"{name} ({_short_text(left)} and {_short_text(right)})" for name, (left, right) in entries.items()]
         details["configuration"] = [f"{text} of the configuration" for text in _first_few(words)]
@@ -102,6 +104,7 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
     departures = [departure_of(model.hf, config_hash(model.hf)) for model in (a, b)]
     if departures[0] != departures[1]:
         names = differing_constants(a.hf, b.hf, across_precisions=a.anatomy.dtype != b.anatomy.dtype)
+        names = [name for name in names if not _is_size_of_vocabulary(a, name)]
         if names:
             details["constants"] = _first_few(names)
     names = [" and ".join(dict.fromkeys(implementations_of(model.hf).values())) for model in (a, b)]
@@ -117,6 +120,13 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
     if a.anatomy.dtype != b.anatomy.dtype:
         details["precision"] = ["the precision"]
     return details
+
+
+def _is_size_of_vocabulary(model: Model, name: str) -> bool:
+    """Whether an entry says how many tokens there are: further ones change nothing that is computed from the others."""
+    entry = name.rpartition(".")[2]
+    of_rows = entry in ("num_embeddings", "out_features") and _place_outside(model, name) in (EMBEDDING, UNEMBEDDING)
+    return entry == "vocab_size" or of_rows
 
 
 def _adapter_state(model: Model) -> dict[str, Any]:
@@ -168,6 +178,24 @@ def _with_absent_biases(left: dict[str, Tensor], right: dict[str, Tensor]) -> tu
         return {**state, **absent}
 
     return filled(left, right), filled(right, left)
+
+
+def _with_shared_rows(
+    left: dict[str, Tensor], right: dict[str, Tensor], left_rows: int, right_rows: int
+) -> tuple[dict[str, Tensor], ...]:
+    """Return both with as many rows of embedding and unembedding as the smaller vocabulary has."""
+
+    def shared(state: dict[str, Tensor], other: dict[str, Tensor], rows: int, other_rows: int) -> dict[str, Tensor]:
+        has_more = {
+            name
+            for name, tensor in state.items()
+            if name in other and tensor.ndim and (len(tensor), len(other[name])) == (rows, other_rows)
+        }
+        return {name: t[: min(rows, other_rows)] if name in has_more else t for name, t in state.items()}
+
+    if left_rows == right_rows:
+        return left, right
+    return shared(left, right, left_rows, right_rows), shared(right, left, right_rows, left_rows)
 
 
 def _have_the_same_shapes(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:

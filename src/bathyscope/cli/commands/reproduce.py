@@ -10,9 +10,8 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from bathyscope.cli import session
-from bathyscope.cli.arguments import LOADING, Quiet, ResultFormat, make_app, report_interruption, take_options
+from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, ResultFormat, make_app, report_interruption, take_options
 from bathyscope.cli.console import Format, quiet_libraries, say
-from bathyscope.cli.flags import join_options
 from bathyscope.cli.printing import View, print_result
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import TableResult
@@ -34,8 +33,6 @@ _DEPTHS: Final = (
     "nothing to compare. cosine is a block, kl and overlap are block inputs."
 )
 _SIZES: Final = "Blocks and heads: of the checkpoint, = or ≠, published."
-# Code that comes with a checkpoint could measure anything, and the papers' models need none.
-_LOADING = join_options(LOADING, leave_out=("revision", "trust_remote_code"))
 _EXAMPLES = """\
 Examples:
   bathyscope reproduce csordas2025 --list
@@ -96,11 +93,11 @@ def reproduce_command(
         from bathyscope.pages.papers.json_record import check_record
 
         check_record(record)
-    loading = take_options(_LOADING, options)
+    loading = take_options(LOADING_SEVERAL, options)
     plan = ReproductionPlan.of(target, models or (), data=data or (), **options)
     with report_interruption(lambda: f"{_count_finished(plan)} saved in {plan.place}"):
         outcomes = _measure(plan, loading, quiet)
-    reproduced = plan.result(outcomes)
+    reproduced = plan.result(outcomes, loading)
     if record is not None:
         from bathyscope.pages.papers.json_record import write_record
 
@@ -244,4 +241,4 @@ def _write_pair(pair: TableEntry) -> Text:
     return Text(f"{measured} {_MARKS[pair.agrees]} {published}", style="red" if pair.agrees is False else "")
 
 
-app = make_app(reproduce_command, _EXAMPLES, ReproduceOptions, loading=_LOADING)
+app = make_app(reproduce_command, _EXAMPLES, ReproduceOptions, loading=LOADING_SEVERAL)

@@ -261,7 +261,6 @@ def minibatches(
 
 def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     """The residual stream of a minibatch's points at all boundaries, [L+1, points, width], from plain forwards."""
-    import numpy as np
     import torch
 
     from bathyscope.model.anatomy.plain import home_of
@@ -270,19 +269,23 @@ def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     anatomy = wave.anatomy
     device = home_of(anatomy.model)
     lengths = [len(prompt) for prompt in minibatch.prompts]
-    states: list[Tensor] = []
-    order: list[int] = []
+    states_LND: Tensor | None = None
     for picked in plan_batches(lengths, 1, wave.policy.tokens, anatomy.equal_lengths):
         row_of = {prompt: row for row, prompt in enumerate(picked)}
-        # Batches go by length; the points are put back into the order of the minibatch at the end.
         points_of_batch = [
             (i, row_of[p], position) for i, (p, position) in enumerate(minibatch.positions) if p in row_of
         ]
         points = BoundaryReader.of_tokens([place for _, *place in points_of_batch], device)
         wave.run(Batch.of([minibatch.prompts[p].ids for p in picked], device), [points])
-        states.append(torch.stack(points.taken).cpu())
-        order += [i for i, _, _ in points_of_batch]
-    return torch.cat(states, dim=1)[:, np.argsort(order)]
+        if states_LND is None:
+            first = points.taken[0]
+            states_LND = torch.empty(len(points.taken), len(minibatch.positions), first.shape[-1], dtype=first.dtype)
+        # batches go by length; each point has its place in the order of the minibatch
+        places = [i for i, _, _ in points_of_batch]
+        for states_ND, taken_ND in zip(states_LND, points.taken, strict=True):
+            states_ND[places] = taken_ND.cpu()
+    assert states_LND is not None
+    return states_LND
 
 
 def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
@@ -291,7 +294,10 @@ def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
 
     from bathyscope.statistics.hsic import gram
 
-    return np.stack([gram(points_ND[list(chosen)].double().numpy()) for points_ND in points_LND])
+    grams_LNN = np.empty((len(points_LND), len(chosen), len(chosen)))
+    for points_ND, gram_NN in zip(points_LND, grams_LNN, strict=True):
+        gram_NN[:] = gram(points_ND[list(chosen)].double().numpy())
+    return grams_LNN
 
 
 def similarities(sums: Mapping[str, HsicSums], level: float, boundaries: Sequence[int] | None = None) -> xr.Dataset:

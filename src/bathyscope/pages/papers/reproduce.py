@@ -68,7 +68,7 @@ def reproduce(
     plan = ReproductionPlan.of(
         target, models, data=data, figures=figures, prompts=prompts, as_published=as_published, out=out, formats=formats
     )
-    return plan.result([*measured(plan.cells, loading, progress)])
+    return plan.result([*measured(plan.cells, loading, progress)], loading)
 
 
 def _require_known(loading: Mapping[str, Any]) -> None:
@@ -174,10 +174,18 @@ class ReproductionPlan:
             )
         return cls(named_target, named, cells, chosen, tables, place, place / "figures" / preset, formats)
 
-    def result(self, outcomes: Sequence[Outcome]) -> Reproduced:
-        """Return tables and figures of the computed results."""
+    def result(self, outcomes: Sequence[Outcome], loading: Mapping[str, Any]) -> Reproduced:
+        """Return tables and figures of the computed results.
+
+        Args:
+            loading: as for ``load``; configurations are read by it too.
+        """
         figure_files = draw(self.target.paper, self.figures, outcomes, self.pictures, self.formats)
-        rows = {number: pairs(table, self.models, outcomes) for number, table in self.tables.items()}
+        trust = bool(loading.get("trust_remote_code", False))
+        rows = {
+            number: pairs(table, self.models, outcomes, trust_remote_code=trust)
+            for number, table in self.tables.items()
+        }
         planned_works = {cell.work.name for cell in self.cells}
         lacking = [figure for figure in self.figures if figure.needs and not planned_works & set(figure.data)]
         return Reproduced(self.target, outcomes, figure_files, rows, lacking)

@@ -1,7 +1,7 @@
 """A published table next to what was measured, or to what the configurations of checkpoints say."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bathyscope.errors import ModelError
@@ -56,14 +56,22 @@ class TableEntry:
 
 
 def pairs(
-    table: Table, models: Sequence[NamedModel], outcomes: Iterable[Outcome], read: bool = True
+    table: Table,
+    models: Sequence[NamedModel],
+    outcomes: Iterable[Outcome],
+    read: bool = True,
+    trust_remote_code: bool = False,
 ) -> list[TableEntry]:
     """Return every number of the table for these models, measured or not: model, quantity, data.
 
     Configurations are only read where ``read`` is True; otherwise only published sizes are returned.
+
+    Args:
+        trust_remote_code: also where a configuration comes with code of its own.
     """
     if not table.data:
-        return [pair for model in models for pair in _compare_sizes(table, model, read)]
+        sizes = [_read_sizes(model, trust_remote_code) if read else ({}, "") for model in models]
+        return [pair for model, read_sizes in zip(models, sizes) for pair in _compare_sizes(table, model, *read_sizes)]
     outcome_by_cell = {(outcome.cell.name, outcome.cell.work.name): outcome for outcome in outcomes}
     return [
         _compare_depth(table, model, data, quantity, outcome_by_cell.get((model.name, data)))
@@ -95,9 +103,8 @@ def _compare_depth(table: Table, model: NamedModel, data: str, estimator: str, o
     )
 
 
-def _compare_sizes(table: Table, model: NamedModel, read: bool) -> list[TableEntry]:
-    """Compare a model's sizes, read from its configuration alone, with the published ones."""
-    sizes, reason = _read_sizes(model) if read else ({}, "")
+def _compare_sizes(table: Table, model: NamedModel, sizes: Mapping[str, int], reason: str) -> list[TableEntry]:
+    """Compare a model's sizes with the published ones; ``reason`` says why some are unknown."""
     return [
         TableEntry(
             model.name,
@@ -112,10 +119,10 @@ def _compare_sizes(table: Table, model: NamedModel, read: bool) -> list[TableEnt
     ]
 
 
-def _read_sizes(model: NamedModel) -> tuple[dict[str, int], str]:
-    """Return each size of a model, or the reason why its sizes are unknown."""
+def _read_sizes(model: NamedModel, trust_remote_code: bool) -> tuple[dict[str, int], str]:
+    """Return each size of a model, by its configuration alone, or the reason why its sizes are unknown."""
     try:
-        config = load_config(model.source).get_text_config()
+        config = load_config(model.source, trust_remote_code=trust_remote_code).get_text_config()
     except ModelError as error:
         return {}, str(error)
     sizes = {name: next(iter(block_values(config, field)), None) for name, field in _FIELDS.items()}
