@@ -50,7 +50,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/paired",
         "a-control-of-another-model-is-subtracted",
-        "        and is_of_its_shape(run, label)\n",
+        "        and is_of_its_model(run, label)\n",
         "",
         "runs/test_paired.py",
     ),
