@@ -36,14 +36,14 @@ def read_run(kind: type[_R], folder: Path, partial: bool = False) -> _R:
     """
     run = replace(read_alone(kind, folder, partial), controls=read_controls(kind, folder, partial=partial))
     for label, control in run.controls.items():
-        if not is_of_its_model(run, label):
-            warn(
-                f"The control {label} in {str(folder)!r} is of another model ({control.caption()}), and nothing is "
-                "compared with it."
-            )
-        elif actual := contradiction(run, label):
+        if actual := contradiction(run, label):
             warn(
                 f"The control {label} in {str(folder)!r} is {actual}, whatever its folder is called, and nothing is "
+                "compared with it."
+            )
+        elif not is_of_its_model(run, label):
+            warn(
+                f"The control {label} in {str(folder)!r} is of another model ({control.caption()}), and nothing is "
                 "compared with it."
             )
         elif unlike := unlike_options(run, label):

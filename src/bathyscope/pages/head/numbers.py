@@ -209,9 +209,9 @@ def _note_unpaired(run: Run) -> list[str]:
     unpaired = run.controls.keys() - set(paired_controls(run))
     if not unpaired or not run.judged:
         return []
-    others = [label for label in unpaired if not is_of_its_model(run, label)]
+    misnamed = [label for label in unpaired if contradiction(run, label)]
+    others = [label for label in unpaired if label not in misnamed and not is_of_its_model(run, label)]
     copies = [label for label in unpaired if is_paired(run, label)]
-    misnamed = [label for label in unpaired if label not in others and contradiction(run, label)]
     explained = {*others, *copies, *misnamed}
     unlike = [label for label in unpaired if label not in explained and unlike_options(run, label)]
     reasons = {
