@@ -452,11 +452,12 @@ def test_a_survey_that_the_course_did_not_make_is_left_out_until_it_is_compared(
 
 
 def test_the_steps_of_an_earlier_version_are_taken_over_with_the_next_one(checkpoints: Path, tmp_path: Path) -> None:
-    place, options = tmp_path / "course", {"measures": ["drop"], "progress": False}
+    place = tmp_path / "course"
+    options: dict[str, Any] = {"measures": ["drop"], "progress": False}
     places = [checkpoints / f"checkpoint-{step}" for step in sorted(STEPS)]
     bathyscope.course(places[:2], PROMPTS[:2], place, **options)
     without_weights(place)
-    assert bathyscope.course(places, PROMPTS[:2], place, **options).data.step.values.tolist() == sorted(STEPS)
+    assert bathyscope.course(places[2:], PROMPTS[:2], place, **options).data.step.values.tolist() == sorted(STEPS)
     noted = json.loads((place / "course.json").read_text())["surveyed"]
     assert noted == {str(step): bathyscope.open(place / f"step-{step:08d}").identity.weight_hash for step in STEPS}
 
