@@ -60,9 +60,9 @@ def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
                 f"the label {name!r} is {_short(plain)}, beyond the whole numbers of 64 bits that results keep; give "
                 "it as a text."
             )
-        # Python's reader takes Infinity, which JSON does not have: what is written of it is null, as of no label
+        # Python reads and writes Infinity, and other programs do not: results print null, as of no label
         if isinstance(plain, float) and math.isinf(plain):
-            raise PromptError(f"the label {name!r} is {plain}, which no file can hold; give a finite number or a text.")
+            raise PromptError(f"the label {name!r} is {plain}, which JSON does not have; give a finite number or a text.")
         if name in RESERVED_LABELS:
             raise PromptError(f"a label cannot be called {name!r}, which results use themselves; rename it.")
         checked[name] = plain
