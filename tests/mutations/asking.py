@@ -22,8 +22,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/training/watch",
         "a-watch-tells-no-step",
-        "        note_step(self.folder, step)\n",
-        "",
+        "        note_step(self.folder, step)\n        self._evidence.add(step)\n",
+        "        self._evidence.add(step)\n",
         "surveying/training/test_course.py::test_a_watch_tells_the_step_of_each_survey",
     ),
     Bug(

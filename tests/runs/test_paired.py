@@ -202,6 +202,12 @@ def test_the_run_itself_is_no_untrained_model(run: Path) -> None:
     assert "untrained-9" in opened.controls
     assert opened.verdict.half.nulls["untrained"].seeds == 3
     assert opened.verdict.text == before
+    # of a run of an untrained model an earlier version drew the same weights once more
+    manifest = copy.deepcopy(opened.manifest)
+    manifest["record"]["notes"]["control"] = {"kind": "untrained", "seed": 9}
+    drawn_again = replace(opened, controls={**opened.controls, "untrained-9": replace(opened, manifest=manifest)})
+    assert is_paired(drawn_again, "untrained-9")
+    assert drawn_again.verdict.half.nulls["untrained"].seeds == 3
 
 
 def test_controls_of_other_tokens_under_the_same_names_are_not_paired(run: Path) -> None:

@@ -62,7 +62,9 @@ def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
             )
         # Python reads and writes Infinity, and other programs do not: results print null, as of no label
         if isinstance(plain, float) and math.isinf(plain):
-            raise PromptError(f"the label {name!r} is {plain}, which JSON does not have; give a finite number or a text.")
+            raise PromptError(
+                f"the label {name!r} is {plain}, which JSON does not have; give a finite number or a text."
+            )
         if name in RESERVED_LABELS:
             raise PromptError(f"a label cannot be called {name!r}, which results use themselves; rename it.")
         checked[name] = plain
