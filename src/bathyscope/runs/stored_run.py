@@ -43,8 +43,8 @@ def read_run(kind: type[_R], folder: Path, partial: bool = False) -> _R:
             )
         elif not is_of_its_model(run, label):
             warn(
-                f"The control {label} in {str(folder)!r} is of another model ({control.caption().rstrip('.')}), and nothing is "
-                "compared with it."
+                f"The control {label} in {str(folder)!r} is of another model ({control.caption().rstrip('.')}), and "
+                "nothing is compared with it."
             )
         elif unlike := unlike_options(run, label):
             warn(
