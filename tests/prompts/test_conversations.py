@@ -225,7 +225,10 @@ def test_a_system_turn_behind_the_answer_is_refused(tokenizer: PreTrainedTokeniz
         ({"custom_id": "1", "body": {"model": "m"}}, "'body' has no 'messages'; its keys: 'model'"),
         ({"custom_id": "1", "response": {}}, "it is a result of a batch, .* give the file of its requests"),
         ({"dialogue": TURNS}, "neither given. Rename 'dialogue' to 'messages'."),
-        ({"instruction": "Add.", "response": "5"}, "Rename 'instruction' to 'text' and 'response' to 'answer'."),
+        (
+            {"instruction": "Add.", "response": "5"},
+            "Rename 'instruction' to 'text' and 'response' to 'answer', or",
+        ),
     ],
 )
 def test_a_chat_of_another_form_is_refused_with_its_place(

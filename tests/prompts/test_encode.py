@@ -87,7 +87,7 @@ def test_an_answer_that_stands_in_the_frame_too_is_the_assistants(chatty: Fast) 
 
 
 def test_chats_that_cannot_be_written(chatty: Fast, with_bos: Fast) -> None:
-    with pytest.raises(PromptError, match=r"Prompt '0': chat=True, and .* has no chat template; leave it out, or give"):
+    with pytest.raises(PromptError, match=r"Prompt '0': chat=True, and .* has no chat template; leave .*, or give"):
         read(["What is five?"], with_bos, chat=True)
     chatty.chat_template = "{{ raise_exception('Only questions are allowed.') }}"
     with pytest.raises(PromptError, match="the tokenizer's chat template does not take it: Only questions are allowed"):

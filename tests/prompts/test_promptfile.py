@@ -10,6 +10,7 @@ import pytest
 from bathyscope.errors import PromptError
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompt_rows import prompt_lines, read_prompts
+from bathyscope.prompts.source import resolve
 from bathyscope.prompts.spec import parse
 
 Write = Callable[..., str]
@@ -92,9 +93,16 @@ def test_half_characters_are_refused_with_their_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "renamed"),
     [
-        ({"prompt": "Why?"}, "Rename 'prompt' to 'text'."),
-        ({"Question": "Why?", "answer": "so"}, "Rename 'Question' to 'text'."),
-        ({"input": "Why?", "output": "so"}, "Rename 'input' to 'text' and 'output' to 'answer'."),
+        ({"prompt": "Why?"}, "Rename 'prompt' to 'text', or name the columns of the file (FILE?text=prompt)."),
+        (
+            {"Question": "Why?", "answer": "so"},
+            "Rename 'Question' to 'text', or name the columns of the file (FILE?text=Question&answer=answer).",
+        ),
+        (
+            {"input": "Why?", "output": "so"},
+            "Rename 'input' to 'text' and 'output' to 'answer', or name the columns of the file "
+            "(FILE?text=input&answer=output).",
+        ),
         ({"input_ids": [1, 2]}, "Rename 'input_ids' to 'ids'."),
         ({"weather": "fine"}, "Fields of this line: 'weather'."),
     ],
@@ -105,6 +113,11 @@ def test_what_is_called_otherwise_elsewhere_is_to_be_renamed(
     with pytest.raises(PromptError) as caught:
         read_prompts(write_jsonl(row))
     assert str(caught.value).endswith(f"neither given. {renamed}")
+    if "FILE?" in renamed:
+        options = renamed.partition("FILE")[2].rstrip(").")
+        (prompt,) = resolve(write_jsonl(row) + options).prompts
+        answer = row.get("answer", row.get("output"))
+        assert (prompt.text, prompt.answer) == ("Why?" if answer is None else f"Why? {answer}", answer)
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, [1], None, float("nan")])

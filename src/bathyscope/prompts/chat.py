@@ -225,8 +225,9 @@ class ChatTemplate:
         """The chat as text; after a user's last turn with whatever begins the assistant's."""
         if not self.tokenizer.chat_template:
             raise PromptError(
-                f"chat=True, and {type(self.tokenizer).__name__} has no chat template; leave it out, or give the "
-                "tokenizer of a model that was trained on chats (load(model, tokenizer=…))."
+                f"chat=True, and {type(self.tokenizer).__name__} has no chat template; leave it out (texts are then "
+                "measured as they are, and chats cannot be), put a chat_template.jinja into the model's folder, or "
+                "give the tokenizer of a model that was trained on chats (load(model, tokenizer=…))."
             )
         try:
             template = str(self.tokenizer.get_chat_template())

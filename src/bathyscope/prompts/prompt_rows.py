@@ -6,6 +6,7 @@ Errors name the file.
 import difflib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -173,12 +174,19 @@ def _require_numbers(labels: Mapping[str, Any]) -> None:
 
 def _renaming(row: Row) -> str:
     """Say which fields of a row are called otherwise elsewhere; empty where none is."""
-    renamed = []
+    renamed: dict[str, str] = {}
     for field, other_names in _OTHER_NAMES.items():
         other = next((name for name in row if str(name).lower() in other_names), None)
         if other is not None and field not in row:
-            renamed.append(f"{other!r} to {field!r}")
-    return f" Rename {' and '.join(renamed)}." if renamed else ""
+            renamed[field] = str(other)
+    if not renamed:
+        return ""
+    words = " and ".join(f"{other!r} to {field!r}" for field, other in renamed.items())
+    columns = {**renamed, **({"answer": "answer"} if "answer" in row else {})}
+    # chats have no column, and other signs would have to be quoted
+    is_by_column = columns.keys() <= {"text", "answer"} and all(re.fullmatch(r"\w+", name) for name in columns.values())
+    options = "&".join(f"{field}={other}" for field, other in columns.items())
+    return f" Rename {words}{f', or name the columns of the file (FILE?{options})' if is_by_column else ''}."
 
 
 def _misspelt(row: Row) -> dict[str, str]:

@@ -29,6 +29,7 @@ from bathyscope.surgery.benchmarks import Evaluation, evaluate, open_evaluation
 from bathyscope.surgery.benchmarks.answers import Writer, WrittenAnswer
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.harness import LoadedLM
+from bathyscope.surgery.benchmarks.result import tell_cut_answers
 from bathyscope.surgery.scheduled.running import scheduled
 
 TASKS = ("hellaswag", "arc_easy", "lambada_openai")
@@ -361,6 +362,25 @@ def test_written_answers_are_those_of_generate_under_the_schedule(
     assert list(correct) == [d["exact_match,whole"] for d in by_name["drop:5"]["documents"]]
     again = open_evaluation(tmp_path / "out")
     xr.testing.assert_equal(again.data["value"], found.data["value"])
+
+
+@pytest.mark.parametrize(
+    ("shares", "advice"),
+    [
+        ([0.03, 1.0], "and scores read what there was; the normal model's 3%: blocks are missing that end an answer"),
+        ([0.5, 1.0], "set a larger max_gen_toks"),
+        ([0.5, 0.2], "set a larger max_gen_toks"),
+    ],
+)
+def test_more_tokens_are_advised_where_they_would_help(shares: list[float], advice: str) -> None:
+    """A model that lost the blocks which end an answer goes on for ever."""
+    data = xr.Dataset(
+        {"cut_off": (("schedule", "task"), [[share] for share in shares])},
+        {"schedule": ["standard", "drop:4,5"], "task": ["mine"]},
+    )
+    (sentence,) = tell_cut_answers(data)
+    assert advice in sentence
+    assert sentence.startswith(f"mine: the limit of tokens ended {max(shares):.0%} of answers")
 
 
 def test_shares_of_cut_answers_stand_next_to_scores(

@@ -74,7 +74,7 @@ class Evaluation(TabledResult):
         """What was asked, in a sentence."""
         tasks, schedules = (self.data[name].values.tolist() for name in ("task", "schedule"))
         others = [name for name in schedules if name != NORMAL]
-        cut_off = _tell_cut_answers(self.data)
+        cut_off = tell_cut_answers(self.data)
         ending = f" {cut_off[0]}" if cut_off else ""
         summary = f"{len(tasks)} task{'s' * (len(tasks) != 1)} ({', '.join(tasks)})"
         if not others:
@@ -198,11 +198,11 @@ def _cut_share(score: Score) -> float:
 
 def warn_of_cut_answers(evaluation: Evaluation) -> None:
     """Warn of tasks of which more answers were cut off than a score is good for."""
-    for sentence in _tell_cut_answers(evaluation.data):
+    for sentence in tell_cut_answers(evaluation.data):
         warn(sentence)
 
 
-def _tell_cut_answers(data: xr.Dataset) -> list[str]:
+def tell_cut_answers(data: xr.Dataset) -> list[str]:
     """Return a sentence for each task with many cut answers; the worst schedule stands for the others."""
     sentences = []
     for task in data["task"].values.tolist():
@@ -212,11 +212,20 @@ def _tell_cut_answers(data: xr.Dataset) -> list[str]:
             continue
         worst = many[np.argmax(shares[many])]
         schedule = str(data["schedule"].values[worst])
+        # where the model itself ends its answers, more tokens are more of the same
+        normal = data["schedule"].values.tolist().index(NORMAL) if NORMAL in data["schedule"].values else None
+        ends_itself = normal is not None and normal != worst and shares[normal] <= MOST_CUT_OFF
+        advice = (
+            f"the normal model's {shares[normal]:.0%}: blocks are missing that end an answer, and a larger limit does "
+            "not bring them back"
+            if ends_itself
+            else "set a larger max_gen_toks in the task's generation_kwargs"
+        )
         others = f" and in more than {MOST_CUT_OFF:.0%} under {many.size - 1} more" if many.size > 1 else ""
         sentences.append(
             f"{task}: the limit of tokens ended {shares[worst]:.0%} of answers "
             f"{'of the normal model' if schedule == NORMAL else f'under {schedule}'}{others}, and scores read what "
-            "there was; set a larger max_gen_toks in the task's generation_kwargs."
+            f"there was; {advice}."
         )
     return sentences
 
