@@ -133,4 +133,18 @@ BUGS: tuple[Bug, ...] = (
         "if False:",
         "prompts/test_label_checks.py",
     ),
+    Bug(
+        "runs/paired",
+        "a-folder-of-any-name-is-a-kind-of-control",
+        "    if actual:\n        return",
+        "    if actual and kind in (*_BY_MODEL, *_BY_DATASET):\n        return",
+        "runs/test_paired.py::test_a_folder_that_names_no_control_holds_none",
+    ),
+    Bug(
+        "surveying/training/folder",
+        "one-thing-differ",
+        "'differ' if len(changed) > 1 or changed[0] in _SEVERAL else 'differs'",
+        "'differs' if changed in (['model'], [CONFIGURATION]) else 'differ'",
+        "surveying/training/test_callback.py::test_the_course_of_another_training_is_refused",
+    ),
 )
