@@ -22,8 +22,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/training/watch",
         "a-watch-tells-no-step",
-        "        note_step(self.folder, step)\n",
-        "",
+        "        note_step(self.folder, step)\n        self._evidence.add(step)\n",
+        "        self._evidence.add(step)\n",
         "surveying/training/test_course.py::test_a_watch_tells_the_step_of_each_survey",
     ),
     Bug(
@@ -50,14 +50,14 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/paired",
         "a-control-of-another-model-is-subtracted",
-        "        and is_of_its_shape(run, label)\n",
+        "        and is_of_its_model(run, label)\n",
         "",
         "runs/test_paired.py",
     ),
     Bug(
         "runs/paired",
         "a-copied-control-is-a-further-seed",
-        "if not (label.startswith(_UNTRAINED) and any(_is_the_same(control, other) for other in others)):",
+        "if not any(_is_the_same_draw(kind, control, other) for other in others):",
         "if True:",
         "runs/test_paired.py",
     ),

@@ -66,8 +66,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/paired",
         "the-run-itself-is-an-untrained-model",
-        "others = [run, *(",
-        "others = [*(",
+        "            others = [run, *others]\n",
+        "            pass\n",
         "runs/test_paired.py::test_the_run_itself_is_no_untrained_model",
     ),
     Bug(

@@ -135,7 +135,7 @@ def test_a_further_field_that_is_no_label_is_left_aside_and_said(
     assert [dict(prompt.labels) for prompt in read] == [{"n": 2}, {"level": 3}]
     messages = [str(warning.message) for warning in recwarn]
     assert len(messages) == told
-    assert not told or "'level' hold lists or objects, which cannot be labels, and are left aside." in messages[0]
+    assert not told or "'level' holds lists or objects, which cannot be labels, and are left aside." in messages[0]
 
 
 def test_labels_without_a_value_are_not_written() -> None:

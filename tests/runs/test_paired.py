@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import waves
@@ -110,6 +111,24 @@ def test_controls_of_other_options_are_told_and_not_compared(
     )
 
 
+@pytest.mark.parametrize("kind", ["shuffled_blocks", "shuffled_text"])
+def test_a_control_that_keeps_the_weights_has_those_of_the_run(kind: str, run: Path, tmp_path: Path) -> None:
+    """One of another training of the same shape was subtracted as the run's own."""
+    model, other = copy.deepcopy(waves.loaded("llama").hf), tmp_path / "other"
+    with torch.no_grad():
+        next(model.parameters()).mul_(1.5)
+    bathyscope.survey(load(model), IDS, ["lens", "skip"], other, control=f"{kind}:2", progress=False)
+    shutil.rmtree(run / "controls")
+    shutil.copytree(other / "controls", run / "controls")
+    with pytest.warns(UserWarning, match=rf"The control {kind}-\d in .* is of another model .* nothing is compared"):
+        opened = bathyscope.open(run)
+    assert paired_controls(opened) == []
+    assert opened.verdict.half.nulls == {}
+    assert read_profile(opened).notes == (
+        "2 controls are of another model, and left out of every difference from the run.",
+    )
+
+
 def test_controls_of_other_prompts_are_told_and_not_compared(run: Path, tmp_path: Path) -> None:
     """The verdict says that there is no control, which was all that anybody read."""
     others = np.random.default_rng(1).integers(2, 60, (6, 9)).tolist()
@@ -138,6 +157,41 @@ def test_a_copied_control_counts_once(run: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["shuffled_blocks", "shuffled_text"])
+def test_a_copied_order_counts_once(kind: str, run: Path) -> None:
+    before = bathyscope.open(run).verdict
+    shutil.copytree(run / "controls" / f"{kind}-1", run / "controls" / f"{kind}-7")
+    opened = bathyscope.open(run)
+    assert opened.verdict.half.nulls[kind].seeds == before.half.nulls[kind].seeds
+    assert opened.verdict.half.nulls[kind].interval == before.half.nulls[kind].interval
+    assert read_profile(opened).notes == (
+        "1 control is copied from the run or another control, and left out of every difference from the run.",
+    )
+
+
+def test_an_untrained_model_that_is_measured_twice_is_one_draw(run: Path) -> None:
+    """Another kernel rounds otherwise, and three models were said to be four, of which training was surely another."""
+    opened = bathyscope.open(run)
+    again = opened.controls["untrained-1"]
+    rounded = again.tree.copy(deep=True)
+    rounded["lens/entropy"] = rounded["lens/entropy"] * (1 + 2.0**-23)
+    controls = {**opened.controls, "untrained-7": replace(again, tree=rounded)}
+    assert not controls["untrained-7"]["lens"].equals(again["lens"])
+    with_copy = replace(opened, controls=controls)
+    assert is_paired(with_copy, "untrained-7")
+    assert with_copy.verdict.half.nulls["untrained"].seeds == 3
+    assert with_copy.verdict.text == opened.verdict.text
+
+
+@pytest.mark.parametrize("name", ["untrained", "first-0", "-0"])
+def test_a_folder_that_names_no_control_holds_none(name: str, run: Path) -> None:
+    shutil.copytree(run / "controls/untrained-0", run / "controls" / name)
+    with pytest.warns(UserWarning, match=rf"The control {name} in .* is a control untrained, whatever its folder"):
+        opened = bathyscope.open(run)
+    assert set(opened.verdict.half.nulls) == {"untrained", "shuffled_blocks", "shuffled_text"}
+    assert opened.verdict.half.nulls["untrained"].seeds == 3
+
+
 def test_the_run_itself_is_no_untrained_model(run: Path) -> None:
     before = bathyscope.open(run).verdict.text
     files = [path for path in run.iterdir() if path.is_file()]
@@ -148,6 +202,12 @@ def test_the_run_itself_is_no_untrained_model(run: Path) -> None:
     assert "untrained-9" in opened.controls
     assert opened.verdict.half.nulls["untrained"].seeds == 3
     assert opened.verdict.text == before
+    # of a run of an untrained model an earlier version drew the same weights once more
+    manifest = copy.deepcopy(opened.manifest)
+    manifest["record"]["notes"]["control"] = {"kind": "untrained", "seed": 9}
+    drawn_again = replace(opened, controls={**opened.controls, "untrained-9": replace(opened, manifest=manifest)})
+    assert is_paired(drawn_again, "untrained-9")
+    assert drawn_again.verdict.half.nulls["untrained"].seeds == 3
 
 
 def test_controls_of_other_tokens_under_the_same_names_are_not_paired(run: Path) -> None:

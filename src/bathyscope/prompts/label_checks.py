@@ -1,5 +1,6 @@
 """Labels of prompts, checked before any compute: every one can be kept, and none takes the place of a result."""
 
+import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -58,6 +59,11 @@ def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
             raise PromptError(
                 f"the label {name!r} is {_short(plain)}, beyond the whole numbers of 64 bits that results keep; give "
                 "it as a text."
+            )
+        # Python reads and writes Infinity, and other programs do not: results print null, as of no label
+        if isinstance(plain, float) and math.isinf(plain):
+            raise PromptError(
+                f"the label {name!r} is {plain}, which JSON does not have; give a finite number or a text."
             )
         if name in RESERVED_LABELS:
             raise PromptError(f"a label cannot be called {name!r}, which results use themselves; rename it.")

@@ -93,7 +93,8 @@ def prompts_of_rows(rows: Sequence[Row], where: str, numbers: Iterable[int] | No
     }
     if aside:
         listed = ", ".join(map(repr, aside))
-        warn(f"{where}: {listed} hold lists or objects, which cannot be labels, and are left aside.")
+        verb = "holds" if len(aside) == 1 else "hold"
+        warn(f"{where}: {listed} {verb} lists or objects, which cannot be labels, and are left aside.")
     return prompts
 
 

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from bathyscope.runs.manifest import Identity
 
 _UNTRAINED = "untrained"
+_SHUFFLED_BLOCKS: Final = "shuffled_blocks"
 CONTROL: Final = "control"
 """Note of a run's record: the kind and the seed of the control that it is, or None for a run that is none."""
+WEIGHTS: Final = "weights"
+"""Entry of that note: the hash of the weights that run in another order; earlier versions do not tell it."""
 _BY_MODEL: Final = {
-    _UNTRAINED: re.compile(r", untrained, seed \d+( \(.*)?$"),
-    "shuffled_blocks": re.compile(r", blocks shuffled, seed \d+( \(.*)?$"),
+    _UNTRAINED: re.compile(r", untrained, seed (\d+)( \(.*)?$"),
+    _SHUFFLED_BLOCKS: re.compile(r", blocks shuffled, seed (\d+)( \(.*)?$"),
 }
-_BY_DATASET: Final = {"shuffled_text": re.compile(r", shuffled \(seed \d+\)$")}
+_BY_DATASET: Final = {"shuffled_text": re.compile(r", shuffled \(seed (\d+)\)$")}
 """What controls call their model and their prompts; those of earlier versions say no more of what they are."""
 
 
@@ -57,7 +60,7 @@ class Controlled(Protocol):
 
 
 def paired_controls(run: Controlled) -> list[str]:
-    """Return the controls whose depths can be subtracted from the run's by prompt; an untrained model counts once.
+    """Return the controls whose depths can be subtracted from the run's by prompt; each draw counts once.
 
     A copy of the run itself is no untrained model.
     """
@@ -65,18 +68,27 @@ def paired_controls(run: Controlled) -> list[str]:
     for label, control in run.controls.items():
         if not is_paired(run, label):
             continue
-        # Other orders of tokens or blocks may be drawn twice; the same untrained weights are one draw, copied, and
-        # those of the run itself are none.
-        others = [run, *(run.controls[name] for name in paired if name.startswith(_UNTRAINED))]
-        if not (label.startswith(_UNTRAINED) and any(_is_the_same(control, other) for other in others)):
+        kind = label.rpartition("-")[0]
+        others = [run.controls[name] for name in paired if name.rpartition("-")[0] == kind]
+        if kind == _UNTRAINED:
+            others = [run, *others]
+        if not any(_is_the_same_draw(kind, control, other) for other in others):
             paired.append(label)
     return paired
 
 
-def _is_the_same(control: Controlled, other: Controlled) -> bool:
-    """Return whether two runs are of one model with the same results."""
-    same_weights = control.identity.weight_hash == other.identity.weight_hash
-    return same_weights and control["lens"].equals(other["lens"])
+def _is_the_same_draw(kind: str, control: Controlled, other: Controlled) -> bool:
+    """Return whether two controls are one draw, copied: the same untrained weights, or the same seed of an order.
+
+    Weights that were measured twice, as with other kernels of attention, are one draw, though results differ by
+    rounding. Two seeds may draw the same order, and are two draws.
+    """
+    if control.identity.weight_hash != other.identity.weight_hash:
+        return False
+    if kind == _UNTRAINED and control.identity.weight_hash:
+        return True
+    seeds = {_stated(each)[1] for each in (control, other)}
+    return control["lens"].equals(other["lens"]) if None in seeds else len(seeds) == 1
 
 
 def is_paired(run: Controlled, label: str) -> bool:
@@ -86,7 +98,7 @@ def is_paired(run: Controlled, label: str) -> bool:
         run.judged
         and control.judged
         and not contradiction(run, label)
-        and is_of_its_shape(run, label)
+        and is_of_its_model(run, label)
         and not unlike_options(run, label)
         # one of both may be unfinished
         and control["lens"].sizes.get("prompt") == run["lens"].sizes.get("prompt")
@@ -100,22 +112,10 @@ def contradiction(run: Controlled, label: str) -> str:
     It says so itself, or its weights do: an untrained model has not those of the run.
     """
     kind, control = label.rpartition("-")[0], run.controls[label]
-    if kind not in (*_BY_MODEL, *_BY_DATASET):
-        return ""
-    notes = control.manifest.get("record", {}).get("notes") or {}
-    stated = notes.get(CONTROL) or {}
-    actual = str(stated.get("kind", "")) or next(
-        (
-            name
-            for text, patterns in ((control.identity.model, _BY_MODEL), (control.identity.dataset, _BY_DATASET))
-            for name, pattern in patterns.items()
-            if pattern.search(text)
-        ),
-        "",
-    )
+    actual, _ = _stated(control)
     if actual:
         return "" if actual == kind else f"a control {actual}"
-    if CONTROL in notes:
+    if CONTROL in _notes(control):
         return "no control"
     return (
         "of the run's own weights"
@@ -124,14 +124,40 @@ def contradiction(run: Controlled, label: str) -> str:
     )
 
 
-def is_of_its_shape(run: Controlled, label: str) -> bool:
-    """Return whether nothing that both tell of their models differs but weights and the order of blocks."""
+def _stated(control: Controlled) -> tuple[str, int | None]:
+    """Return the kind and the seed that a control says it is of, in its record or by its names; empty where neither."""
+    note = _notes(control).get(CONTROL) or {}
+    if note.get("kind"):
+        return str(note["kind"]), note.get("seed")
+    for text, patterns in ((control.identity.model, _BY_MODEL), (control.identity.dataset, _BY_DATASET)):
+        for kind, pattern in patterns.items():
+            if match := pattern.search(text):
+                return kind, int(match[1])
+    return "", None
+
+
+def _notes(control: Controlled) -> Mapping[str, Any]:
+    return control.manifest.get("record", {}).get("notes") or {}
+
+
+def is_of_its_model(run: Controlled, label: str) -> bool:
+    """Return whether nothing that both tell of their models differs but what the control is to differ in.
+
+    An untrained model has other weights, and blocks in another order are the run's own weights; adapters are part of a
+    configuration, and an untrained model is without them.
+    """
     measured, control = run.identity, run.controls[label].identity
-    hashes = {measured.config_hash, control.config_hash}
-    # An order of blocks is part of a configuration, and so are adapters, which an untrained control is without.
-    if not label.startswith(_UNTRAINED) or measured.adapters != control.adapters:
-        hashes = set()
-    return run.n_blocks == run.controls[label].n_blocks and measured.dtype == control.dtype and len(hashes - {None}) < 2
+    if run.n_blocks != run.controls[label].n_blocks or measured.dtype != control.dtype:
+        return False
+    kind = label.rpartition("-")[0]
+    configurations = {measured.config_hash, control.config_hash}
+    if kind == _UNTRAINED:
+        return measured.adapters != control.adapters or len(configurations - {None}) < 2
+    if kind == _SHUFFLED_BLOCKS:
+        # an order of blocks is part of a configuration, and of the hash of weights
+        note = _notes(run.controls[label]).get(CONTROL) or {}
+        return len({measured.weight_hash, note.get(WEIGHTS)} - {None, ""}) < 2
+    return len(configurations - {None}) < 2 and len({measured.weight_hash, control.weight_hash} - {""}) < 2
 
 
 def unlike_options(run: Controlled, label: str) -> list[str]:

@@ -13,7 +13,7 @@ from bathyscope.runs.contents import RunContents, tree_of
 from bathyscope.runs.folder import Folder, inner_folders, reason, require_own_folder, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
-from bathyscope.runs.paired import contradiction, is_of_its_shape, read_other_prompts, unlike_options
+from bathyscope.runs.paired import contradiction, is_of_its_model, read_other_prompts, unlike_options
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE
 from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.shards import encode, read_shard
@@ -36,15 +36,15 @@ def read_run(kind: type[_R], folder: Path, partial: bool = False) -> _R:
     """
     run = replace(read_alone(kind, folder, partial), controls=read_controls(kind, folder, partial=partial))
     for label, control in run.controls.items():
-        if not is_of_its_shape(run, label):
-            warn(
-                f"The control {label} in {str(folder)!r} is of another model ({control.caption()}), and nothing is "
-                "compared with it."
-            )
-        elif actual := contradiction(run, label):
+        if actual := contradiction(run, label):
             warn(
                 f"The control {label} in {str(folder)!r} is {actual}, whatever its folder is called, and nothing is "
                 "compared with it."
+            )
+        elif not is_of_its_model(run, label):
+            warn(
+                f"The control {label} in {str(folder)!r} is of another model ({control.caption().rstrip('.')}), and "
+                "nothing is compared with it."
             )
         elif unlike := unlike_options(run, label):
             warn(

@@ -25,6 +25,7 @@ from bathyscope.model.memory import free_bytes
 from bathyscope.options import items_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.runs.paired import WEIGHTS
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.scheduled.copying import reordered, require_reorderable
 from bathyscope.surveying.untrained import initialised, require_initialisable
@@ -52,6 +53,11 @@ class Control:
     def label(self) -> str:
         """Such as ``untrained-0``: the value of the coordinate ``control``."""
         return f"{self.kind}-{self.seed}"
+
+    def note(self, model: Model) -> dict[str, str | int]:
+        """Return what the control's run keeps of what it is of a model, whose weights another order hides."""
+        weights = {WEIGHTS: model.weight_hash} if self.kind == "shuffled_blocks" else {}
+        return {"kind": self.kind, "seed": self.seed, **weights}
 
     def require(self, model: Model) -> None:
         """Refuse what cannot be made of a model, before any compute.

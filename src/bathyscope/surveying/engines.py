@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -225,7 +225,9 @@ def _survey_with_controls(
     for control in controls:
         # a control reads the same prompts
         with leaving_out(remarks):
-            control_plan = replace(request.plan(*control.of(plan.model, plan.prompts)), control=asdict(control))
+            control_plan = replace(
+                request.plan(*control.of(plan.model, plan.prompts)), control=control.note(plan.model)
+            )
         place = None if folder is None else folder / CONTROLS / control.label
         control_runs[control.label] = carry_out(control_plan, place, command, progress, part, grow)
     return replace(run, controls=control_runs)

@@ -383,6 +383,8 @@ def test_the_course_of_another_training_is_refused(tmp_path: Path) -> None:
         bathyscope.watch(model(), PROMPTS[:1], **options)
     with pytest.raises(StoreError, match=r"another training: its prompts, measures and seed differ\."):
         bathyscope.watch(model(), PROMPTS[:1], **{**options, "measures": ["drop"], "seed": 5})
+    with pytest.raises(StoreError, match=r"another training: its seed differs\."):
+        bathyscope.watch(model(), PROMPTS, **{**options, "seed": 5})
     # prompts that begin alike are others all the same
     long = [list(range(2, 60))] * 5
     bathyscope.watch(model(), long, **{**options, "out": tmp_path / "long"})

@@ -19,6 +19,7 @@ import torch
 import xarray as xr
 from hypothesis import given, settings
 from support import zoo
+from support.letter_tokenizer import letter_tokenizer, letters
 
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
@@ -198,6 +199,7 @@ def test_steps_surveyed_on_other_prompts_are_no_course(checkpoints: Path, tmp_pa
     with pytest.raises(StoreError, match=r"holds the course of another training: its prompts differ"):
         bathyscope.course([checkpoints / "checkpoint-20"], others, place, progress=False)
     bathyscope.survey(checkpoints / "checkpoint-20", others, ["drop"], place / "step-00000020", progress=False)
+    without_weights(place)
     with pytest.raises(
         StoreError,
         match=r"The steps of this course were surveyed on different prompts \(step 20 on others than step 3\)",
@@ -277,6 +279,7 @@ def test_a_course_that_mixes_configurations_says_so(checkpoints: Path, tmp_path:
     place = tmp_path / "course"
     bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS[:2], place, measures=["drop"], progress=False)
     bathyscope.survey(other, PROMPTS[:2], ["drop"], place / "step-00000020", progress=False)
+    without_weights(place)
     assert open_course(place).text.startswith(
         "2 steps were surveyed, 3 to 20. Settings are part of what changed: the configuration at step 20 is not that "
         "at step 3. "
@@ -377,7 +380,8 @@ def test_a_survey_in_the_place_of_another_step_is_refused(
     for read in (bathyscope.open, lambda place: bathyscope.course(checkpoints, PROMPTS, place, progress=False)):
         with pytest.raises(StoreError, match=message):
             read(folder)
-    without_step(other)  # earlier versions do not tell the step
+    without_step(other)  # earlier versions tell neither steps nor weights
+    without_weights(folder)
     assert 400 in bathyscope.open(folder).data.step
 
 
@@ -387,6 +391,110 @@ def test_a_watch_tells_the_step_of_each_survey(tmp_path: Path) -> None:
     (tmp_path / "course" / "step-00000002").rename(tmp_path / "course" / "step-00000004")
     with pytest.raises(StoreError, match="step-00000004' holds the survey of step 2"):
         bathyscope.open(tmp_path / "course")
+
+
+def without_weights(course: Path) -> None:
+    """Leave out of a course which weights its steps were surveyed with, as earlier versions did."""
+    about = json.loads((course / "course.json").read_text())
+    del about["surveyed"]
+    (course / "course.json").write_text(json.dumps(about))
+
+
+def other_training(checkpoints: Path, place: Path, step: int) -> Path:
+    """Write a step of a training that had other weights."""
+    hf = zoo.entry("llama").build()
+    hf.load_state_dict(type(hf).from_pretrained(checkpoints / f"checkpoint-{step}").state_dict())
+    with torch.no_grad():
+        hf.model.layers[0].mlp.down_proj.weight.mul_(1.5)
+    hf.save_pretrained(place / f"checkpoint-{step}")
+    return place / f"checkpoint-{step}"
+
+
+@pytest.mark.parametrize("replaced", ["survey", "record"])
+def test_the_same_step_of_another_training_is_refused(
+    replaced: str, found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path
+) -> None:
+    """It has the right step and the right prompts, and the change up to it was that of no training."""
+    folder, others = tmp_path / "course", tmp_path / "others"
+    shutil.copytree(found[1], folder)
+    bathyscope.course([other_training(checkpoints, tmp_path, 20)], PROMPTS, others, progress=False)
+    name = "step-00000020" if replaced == "survey" else "course.json"
+    if replaced == "survey":
+        shutil.rmtree(folder / name)
+        shutil.copytree(others / name, folder / name)
+    else:
+        shutil.copy(others / name, folder / name)
+    with pytest.raises(
+        StoreError,
+        match=r"step-00000020' holds a survey of other weights \(\w{8}\) than the course surveyed at step 20 "
+        r"\(\w{8}\), as of another training\. Restore the course's own from a copy, or remove this one",
+    ):
+        bathyscope.open(folder)
+    shutil.rmtree(folder)
+    shutil.copytree(found[1], folder)
+    xr.testing.assert_identical(bathyscope.open(folder).data, found[0])
+
+
+def test_a_survey_that_the_course_did_not_make_is_left_out_until_it_is_compared(
+    checkpoints: Path, tmp_path: Path
+) -> None:
+    place, first, second = tmp_path / "course", checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"
+    bathyscope.course([first], PROMPTS[:2], place, measures=["drop"], progress=False)
+    survey = place / "step-00000020"
+    bathyscope.survey(second, PROMPTS[:2], ["drop"], survey, progress=False)
+    with pytest.warns(
+        UserWarning, match="leaves out what it has not surveyed itself: step 20, which may be of another"
+    ):
+        assert open_course(place).data.step.values.tolist() == [3]
+    course = bathyscope.course([first, second], PROMPTS[:2], place, measures=["drop"], progress=False)
+    assert course.data.step.values.tolist() == [3, 20]
+    assert open_course(place).data.step.values.tolist() == [3, 20]
+
+
+def test_the_steps_of_an_earlier_version_are_taken_over_with_the_next_one(checkpoints: Path, tmp_path: Path) -> None:
+    place = tmp_path / "course"
+    options: dict[str, Any] = {"measures": ["drop"], "progress": False}
+    places = [checkpoints / f"checkpoint-{step}" for step in sorted(STEPS)]
+    bathyscope.course(places[:2], PROMPTS[:2], place, **options)
+    without_weights(place)
+    assert bathyscope.course(places[2:], PROMPTS[:2], place, **options).data.step.values.tolist() == sorted(STEPS)
+    noted = json.loads((place / "course.json").read_text())["surveyed"]
+    assert noted == {str(step): bathyscope.open(place / f"step-{step:08d}").identity.weight_hash for step in STEPS}
+
+
+def test_a_watch_notes_a_survey_that_it_finds_finished(tmp_path: Path) -> None:
+    """Whatever ended the process between the last file of a survey and its note."""
+    watch = bathyscope.watch(zoo.entry("llama").build(), PROMPTS[:2], out=tmp_path / "c", measures=["drop"], every=1)
+    watch(0)
+    about = json.loads((tmp_path / "c" / "course.json").read_text())
+    (tmp_path / "c" / "course.json").write_text(json.dumps({**about, "surveyed": {}}))
+    with pytest.warns(UserWarning, match="leaves out"), pytest.raises(StoreError, match="no finished survey"):
+        bathyscope.open(tmp_path / "c")
+    watch(0)
+    assert bathyscope.open(tmp_path / "c").data.step.values.tolist() == [0]
+    assert json.loads((tmp_path / "c" / "course.json").read_text()) == about
+
+
+def test_a_checkpoint_that_reads_other_tokens_is_left_out(checkpoints: Path, tmp_path: Path) -> None:
+    """Its survey was stored, and the course opened no more."""
+    text = "".join(letters(64)[4:20])
+    for step in (3, 20, 100):
+        place = shutil.copytree(checkpoints / f"checkpoint-{step}", tmp_path / "t" / f"checkpoint-{step}")
+        letter_tokenizer(64).save_pretrained(place)
+    exchange_letters(tmp_path / "t" / "checkpoint-20", text[2], text[9])
+    options: dict[str, Any] = {"measures": ["drop"], "progress": False}
+    with pytest.warns(UserWarning, match="Step 20 is left out: its tokenizer makes other tokens of the prompts than"):
+        course = bathyscope.course(tmp_path / "t", [text], tmp_path / "course", **options)
+    assert course.data.step.values.tolist() == [3, 100]
+    assert not (tmp_path / "course" / "step-00000020").exists()
+
+
+def exchange_letters(place: Path, first: str, second: str) -> None:
+    """Give two letters of a tokenizer each other's token."""
+    tokenizer = json.loads((place / "tokenizer.json").read_text())
+    tokens = tokenizer["model"]["vocab"]
+    tokens[first], tokens[second] = tokens[second], tokens[first]
+    (place / "tokenizer.json").write_text(json.dumps(tokenizer))
 
 
 def without_step(folder: Path) -> None:
@@ -450,6 +558,7 @@ def test_steps_of_another_depth_are_left_out_of_a_course_that_is_opened(
             shutil.copytree(runs_by_depth[depth] / "step-00000000", folder / f"step-{step:08d}")
             without_step(folder / f"step-{step:08d}")
         (folder / "course.json").write_bytes((runs_by_depth[depths[0]] / "course.json").read_bytes())
+        without_weights(folder)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             result = bathyscope.open(folder)

@@ -70,13 +70,13 @@ def require_same_shape(a: Model, b: Model) -> None:
         ModelError: different widths or numbers of blocks.
     """
     facts = {
-        "blocks": (a.n_blocks, b.n_blocks),
-        "width": (a.anatomy.width, b.anatomy.width),
+        "blocks differ": (a.n_blocks, b.n_blocks),
+        "width differs": (a.anatomy.width, b.anatomy.width),
     }
-    for name, (left, right) in facts.items():
+    for difference, (left, right) in facts.items():
         if left != right:
             raise ModelError(
-                f"diff needs two models of one shape, and their {name} differ ({left} and {right}). Use cka or maps "
+                f"diff needs two models of one shape, and their {difference} ({left} and {right}). Use cka or maps "
                 "to compare models of different shapes."
             )
 

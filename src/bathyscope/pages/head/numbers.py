@@ -18,7 +18,7 @@ from bathyscope.runs.by_place import ByPlace, check_whole_depth, cost_of_leaving
 from bathyscope.runs.depth_rows import MEASURE
 from bathyscope.runs.kept import AGREEMENT, KEPT, token_shares
 from bathyscope.runs.names import model_names
-from bathyscope.runs.paired import contradiction, is_of_its_shape, is_paired, paired_controls, unlike_options
+from bathyscope.runs.paired import contradiction, is_of_its_model, is_paired, paired_controls, unlike_options
 from bathyscope.runs.readings import DepthReading
 from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_intervals
@@ -209,9 +209,9 @@ def _note_unpaired(run: Run) -> list[str]:
     unpaired = run.controls.keys() - set(paired_controls(run))
     if not unpaired or not run.judged:
         return []
-    others = [label for label in unpaired if not is_of_its_shape(run, label)]
+    misnamed = [label for label in unpaired if contradiction(run, label)]
+    others = [label for label in unpaired if label not in misnamed and not is_of_its_model(run, label)]
     copies = [label for label in unpaired if is_paired(run, label)]
-    misnamed = [label for label in unpaired if label not in others and contradiction(run, label)]
     explained = {*others, *copies, *misnamed}
     unlike = [label for label in unpaired if label not in explained and unlike_options(run, label)]
     reasons = {

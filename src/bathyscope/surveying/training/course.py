@@ -15,6 +15,7 @@ from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value, warn
 from bathyscope.model import Model, adapters_of, config_hash, load
 from bathyscope.model.options import require_loading, require_one_process
+from bathyscope.model.reading import tokenized
 from bathyscope.model.weights import configuration_difference
 from bathyscope.options import items_of
 from bathyscope.prompts.in_memory import Source, listed_once
@@ -80,7 +81,7 @@ def course(
     Raises:
         OptionError: no checkpoint with a step in its name, one whose step cannot be read, or two of one step.
         ModelError, PromptError: as ``survey``. A checkpoint that cannot be read, such as one that is still being
-            written, or one of another configuration or shape than the first, is left out with a warning.
+            written, or one of another configuration, shape or tokenizer than the first, is left out with a warning.
         StoreError: the folder holds the course of another model or other prompts, or one that nothing shows to be of
             the same training (no step in common, another place, no ``trainer_state.json``), or something else than a
             course; or no checkpoint could be surveyed.
@@ -132,6 +133,9 @@ def course(
             elif config_hash(model.hf) != about[CONFIGURATION]:
                 warn(f"Step {step} is left out: {_other_settings(first_config, model)}.")
                 continue
+            elif _read_hash(model, source, remarks, seed, reading) != about["prompts"]["hash"]:
+                warn(f"Step {step} is left out: its tokenizer makes other tokens of the prompts than the first's.")
+                continue
             # every step reads the same prompts
             with leaving_out(remarks):
                 survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False, **reading)
@@ -140,6 +144,14 @@ def course(
     if about is None and first_error is not None and not finished_runs(folder):
         raise ModelError(f"None of the {len(sources)} checkpoints can be surveyed: {first_error}") from first_error
     return open_course(folder)
+
+
+def _read_hash(
+    model: Model, source: Source | Prompts, remarks: Set[Remark], seed: int, reading: Mapping[str, Any]
+) -> str:
+    """Return the hash of the prompts as a step reads them, before it is surveyed on tokens of its own."""
+    with leaving_out(remarks):
+        return tokenized(model, source, seed=seed, **reading).hash
 
 
 def _other_settings(first: PreTrainedConfig | None, model: Model) -> str:

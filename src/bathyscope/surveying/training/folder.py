@@ -13,7 +13,7 @@ from bathyscope.core.foreign import read_regular
 from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import written_out
-from bathyscope.errors import StoreError
+from bathyscope.errors import StoreError, warn
 from bathyscope.runs.folder import COURSE, Kind, inner_folders, reason, refuse_foreign, require_own_folder
 from bathyscope.runs.manifest import RUN, load_manifest
 from bathyscope.surveying.training.options import plain_options
@@ -31,9 +31,13 @@ CONFIGURATION: Final = "configuration"
 """Entry of that file: hash of the settings that its models compute with; earlier versions do not tell it."""
 CHECKPOINTS: Final = "checkpoints"
 """Entry of that file: the models of checkpoints by step, from which the training may go on."""
+SURVEYED: Final = "surveyed"
+"""Entry of that file: hash of the weights that each step was surveyed with; earlier versions do not tell it."""
 NOTED_STEP: Final = "step"
 """Note of a finished survey: the step that it is of, whatever its folder is called; earlier versions do not tell it."""
 _LONGEST_NAME: Final = 32
+_SEVERAL: Final = ("prompts", "measures")
+"""Entries of that file that are spoken of as several."""
 _STEP: Final = "step-{:08d}"
 _COURSE: Final = Kind("course", "bathyscope course", ABOUT, schemas=())
 _OWN: Final = "the surveys of a course are folders of its own"
@@ -97,8 +101,38 @@ def _require_own_step(path: Path, step: int, noted: Any) -> None:
         )
 
 
+def noted_runs(folder: Path) -> dict[int, Path]:
+    """Return the folders of the finished surveys that the course has noted, by step; others may be of any training.
+
+    They are left out with a warning. A course of an earlier version has noted none, and all count.
+
+    Raises:
+        StoreError: as ``finished_runs``; one is of other weights than its step was surveyed with.
+    """
+    runs_by_step = finished_runs(folder)
+    weights_by_step = (read_about(folder) or {}).get(SURVEYED)
+    if not isinstance(weights_by_step, dict):
+        return runs_by_step
+    for step, path in runs_by_step.items():
+        weights, noted = load_manifest(path).identity.weight_hash, weights_by_step.get(str(step))
+        if noted is not None and noted != weights:
+            raise StoreError(
+                f"{str(path)!r} holds a survey of other weights ({weights[:8]}) than the course surveyed at step "
+                f"{step} ({str(noted)[:8]}), as of another training. Restore the course's own from a copy, or remove "
+                "this one and survey the checkpoint again."
+            )
+    others = [step for step in runs_by_step if str(step) not in weights_by_step]
+    if others:
+        warn(
+            f"The course leaves out what it has not surveyed itself: {written_out([f'step {step}' for step in others])}"
+            ", which may be of another training. Survey these checkpoints with the course, which compares their "
+            "weights, or open their runs one by one."
+        )
+    return {step: path for step, path in runs_by_step.items() if step not in others}
+
+
 def note_step(folder: Path, step: int) -> None:
-    """Note in the finished survey of a step which step it is of.
+    """Note in the finished survey of a step which step it is of, and in the course which weights it has.
 
     Raises:
         StoreError: it cannot be written.
@@ -108,6 +142,15 @@ def note_step(folder: Path, step: int) -> None:
     path = run_folder(folder, step)
     if NOTED_STEP not in load_manifest(path).record.notes:
         with_note(path, NOTED_STEP, step)
+    stored = read_about(folder)
+    if stored is None:
+        return
+    noted = stored.get(SURVEYED)
+    # steps that an earlier version surveyed are taken over together
+    steps = [step] if isinstance(noted, dict) else list(finished_runs(folder))
+    weights = {str(each): load_manifest(run_folder(folder, each)).identity.weight_hash for each in steps}
+    if not isinstance(noted, dict) or noted.get(str(step)) != weights[str(step)]:
+        _write(folder, {**stored, SURVEYED: {**(noted if isinstance(noted, dict) else {}), **weights}})
 
 
 def finished_model(folder: Path, step: int) -> ModelIdentity | None:
@@ -173,7 +216,7 @@ def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any
     if changed:
         raise StoreError(
             f"{str(folder)!r} holds the course of another training: its {written_out(changed)} "
-            f"{'differs' if changed in (['model'], [CONFIGURATION]) else 'differ'}. Give another folder (out=…), or "
+            f"{'differ' if len(changed) > 1 or changed[0] in _SEVERAL else 'differs'}. Give another folder (out=…), or "
             "what that course was begun with."
         )
     if not finished_runs(folder):

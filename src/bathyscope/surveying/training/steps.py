@@ -28,7 +28,7 @@ from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.surveying.training.folder import finished_runs, read_about
+from bathyscope.surveying.training.folder import noted_runs, read_about
 from bathyscope.surveying.training.step_names import is_only_a_step
 
 READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
@@ -106,8 +106,9 @@ def open_course(folder: str | Path) -> Course:
         by prompt.
 
     Raises:
-        StoreError: no finished survey, or surveys of different prompts. Steps whose models have another number of
-            blocks than the first are left out with a warning.
+        StoreError: no finished survey, surveys of different prompts, or one of other weights than its step was surveyed
+            with. Steps whose models have another number of blocks than the first are left out with a warning, and so
+            are surveys that the course has not made.
 
     Example:
         >>> bathyscope.open("runs/course").readable.dims  # doctest: +SKIP
@@ -115,7 +116,7 @@ def open_course(folder: str | Path) -> Course:
     """
     place = folder_path(folder)
     read_about(place)  # refuses a damaged record, which no later survey could be added to
-    runs = {step: open_run(run) for step, run in finished_runs(place).items()}
+    runs = {step: open_run(run) for step, run in noted_runs(place).items()}
     if not runs:
         raise StoreError(f"There is no finished survey in {str(folder)!r}; give the folder of a course.")
     runs = _of_one_depth(runs)

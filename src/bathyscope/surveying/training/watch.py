@@ -315,6 +315,8 @@ class Watch:
         self._evidence.compare(step, model)
         out = run_folder(self.folder, step)
         if finished_model(self.folder, step) is not None:
+            # a process that was ended in between has not noted it
+            note_step(self.folder, step)
             return open_run(out)
         self._evidence.require(step)
         # every step reads the same prompts
