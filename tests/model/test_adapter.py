@@ -320,6 +320,21 @@ def test_patterns_that_are_never_matched_are_refused(
         bathyscope.load(folder)
 
 
+@pytest.mark.skipif(not can_be_apart(), reason="patterns are matched in the program's own process here")
+def test_patterns_have_ten_seconds(changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def stop(apart: object, request: object, limit: float) -> None:
+        limits.append(limit)
+        raise TimeoutError
+
+    monkeypatch.setattr("bathyscope.core.apart.Apart.__call__", stop)
+    folder = changed(settings=lambda written: written.update(target_modules=r".*\.(q_proj|down_proj)"))
+    with pytest.raises(ModelError, match=r"names modules by patterns that are not matched within 10 s, such as '"):
+        bathyscope.load(folder)
+    assert limits == [10.0]
+
+
 def test_patterns_that_are_matched_are_taken(saved: Path, changed: Callable[..., Path]) -> None:
     folder = changed(settings=lambda written: written.update(target_modules=r".*\.(q_proj|down_proj)"))
     assert bathyscope.load(folder).weight_hash != bathyscope.load(saved).weight_hash
