@@ -21,8 +21,8 @@ DISTRIBUTIONS = {
     "huggingface_hub": "huggingface-hub",
 }
 """Where a package is imported by another name than it is installed."""
-ENGINES = {"accelerate"}
-"""Declared without an import: what transformers places models with."""
+ENGINES = {"accelerate", "h5netcdf"}
+"""Declared without an import: what transformers places models with, and what xarray opens the files of a run with."""
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:

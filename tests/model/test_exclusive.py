@@ -12,7 +12,7 @@ import xarray as xr
 from support import zoo
 
 import bathyscope
-from bathyscope.analysis.probes import gather
+from bathyscope.analysis.probes import skeleton
 from bathyscope.analysis.probes.ing import ing_probe
 from bathyscope.analysis.probes.subjoiner import subjoiner
 from bathyscope.analysis.probes.wic import wic_probe
@@ -78,7 +78,7 @@ def test_whatever_measures_a_model_has_it_for_itself(
         raise Asked(given)
 
     # probes begin alike, in one place
-    home = gather if verb in (wic_probe, ing_probe, subjoiner) else sys.modules[verb.__module__]
+    home = skeleton if verb in (wic_probe, ing_probe, subjoiner) else sys.modules[verb.__module__]
     monkeypatch.setattr(home, "alone", refused)
     given = [object() for _ in range(models)]
     with pytest.raises(Asked) as caught:

@@ -68,10 +68,11 @@ class Allowance:
             )
 
 
-def require_contained(file: h5py.File, allowance: Allowance) -> None:
-    """Refuse a file whose values are elsewhere, or whose declared sizes are beyond what it can hold.
+def contained(file: h5py.File, allowance: Allowance) -> dict[str, tuple[h5py.Group, dict[str, h5py.Dataset]]]:
+    """Return the groups of a file with their datasets by name, in the order of the file; the name "" is the root's.
 
-    Everything is added up before anything is read.
+    Refused is a file whose values are elsewhere, or whose declared sizes are beyond what it can hold. Everything is
+    added up before anything is read.
 
     Args:
         file: as it was opened.
@@ -81,16 +82,17 @@ def require_contained(file: h5py.File, allowance: Allowance) -> None:
         StoreError: links, external storage, views of other datasets, or too large in memory.
         ValueError: values that are neither numbers nor texts, such as lists of any length.
     """
+    entries = _entries(file, allowance.where)
+    groups = {"": file} | {name: entry for name, entry in entries.items() if isinstance(entry, h5py.Group)}
+    by_group = {}
     declared = 0
-    for name, stored in _datasets(file, allowance.where):
-        if stored.external or stored.is_virtual:
-            raise StoreError(
-                f"{allowance.where} keeps the values of {name!r} in another file, and nothing but the file itself is "
-                "read. Get it from a source that can be trusted."
-            )
-        _require_plain(stored.dtype, name)
-        declared += stored.size * stored.dtype.itemsize if stored.shape is not None else 0
+    for group_name, group in groups.items():
+        inside = _entries(group, allowance.where) if group_name else entries
+        datasets = {name: entry for name, entry in inside.items() if isinstance(entry, h5py.Dataset)}
+        declared += sum(_declared(stored, allowance.where) for stored in datasets.values())
+        by_group[group_name] = (group, datasets)
     allowance.take(declared)
+    return by_group
 
 
 def texts_of(stored: h5py.Dataset, allowance: Allowance) -> NDArray[np.object_]:
@@ -150,8 +152,9 @@ def scales_of(stored: h5py.Dataset) -> list[h5py.h5r.Reference]:
     if "DIMENSION_LIST" not in stored.attrs:
         return []
     # counted first: the lists of all dimensions may be one list without end
-    if stored.attrs.get_id("DIMENSION_LIST").shape != (stored.ndim,) or any(
-        h5py.h5ds.get_num_scales(stored.id, dimension) != 1 for dimension in range(stored.ndim)
+    dimensions = len(stored.shape)
+    if stored.attrs.get_id("DIMENSION_LIST").shape != (dimensions,) or any(
+        h5py.h5ds.get_num_scales(stored.id, dimension) != 1 for dimension in range(dimensions)
     ):
         raise ValueError(f"{stored.name!r} has no scale for each of its dimensions")
     return [references[0] for references in stored.attrs["DIMENSION_LIST"]]
@@ -181,22 +184,27 @@ def _places(shape: tuple[int, ...], most: int) -> Iterator[tuple[int | slice, ..
         yield from ((slice(first, first + step),) for first in range(0, shape[0], step))
 
 
-def _datasets(file: h5py.File, where: str) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Every dataset that is read: of the root, and of its groups."""
-    groups = [file, *(file[name] for name in _own_entries(file, where) if isinstance(file[name], h5py.Group))]
-    for group in groups:
-        for name in _own_entries(group, where):
-            if isinstance(group[name], h5py.Dataset):
-                yield f"{group.name.rstrip('/')}/{name}", group[name]
+def _declared(stored: h5py.Dataset, where: str) -> int:
+    """Return the bytes that a dataset says to take in memory."""
+    if stored.external or stored.is_virtual:
+        raise StoreError(
+            f"{where} keeps the values of {stored.name!r} in another file, and nothing but the file itself is "
+            "read. Get it from a source that can be trusted."
+        )
+    dtype, shape = stored.dtype, stored.shape
+    _require_plain(dtype, stored.name)
+    return math.prod(shape) * dtype.itemsize if shape is not None else 0
 
 
-def _own_entries(group: h5py.Group, where: str) -> list[str]:
+def _entries(group: h5py.Group, where: str) -> dict[str, h5py.HLObject]:
+    """Return what a group itself holds."""
     names = list(group)
+    links = group.id.links
     for name in names:
         # an external link would open another file as soon as the entry is looked up
-        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        if links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
             raise StoreError(
                 f"{where} holds the link {name!r} in place of values, and no link is followed. Get it from a source "
                 "that can be trusted."
             )
-    return names
+    return {name: group[name] for name in names}

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import h5netcdf
 import h5py
 import numpy as np
 import xarray as xr
@@ -17,16 +16,15 @@ from bathyscope.core.foreign import MOST, read_regular
 from bathyscope.core.strict import DAMAGED
 from bathyscope.errors import StoreError
 from bathyscope.runs.canonical import OF_NETCDF, canonical
-from bathyscope.runs.contained import Allowance, attribute_of, fixed_width, require_contained, scales_of, texts_of
+from bathyscope.runs.contained import Allowance, attribute_of, contained, fixed_width, scales_of, texts_of
 from bathyscope.runs.folder import folder_path, reason, verified
+from bathyscope.runs.netcdf import LENGTH, NO_COORDINATE, to_netcdf
 
 Datasets = dict[str, xr.Dataset]
 
 _MARK = "kept_"
 """Beginning of the names under which a file says what it is, next to the attributes of a dataset at its root."""
 _DIGEST = "kept_sha256"
-_NO_COORDINATE = "_nc4_non_coord_"
-"""Before the name of a variable that is called as a dimension and is not its coordinate."""
 
 _SCALES = frozenset({"scale_factor", "add_offset"})
 """Attributes by which other programs pack numbers; what they unpack to is larger than the file says."""
@@ -58,41 +56,7 @@ def read_shard(folder: Path, name: str, sha256: str, marks: Mapping[str, str]) -
 
 def encode(datasets: Mapping[str, xr.Dataset], marks: Mapping[str, str] | None = None) -> bytes:
     """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's."""
-    groups = {f"/{name}": dataset for name, dataset in datasets.items()}
-    # Without this xarray adds a fill value to floats, and NaN would be both a number's value and its absence.
-    encoding = {
-        path: {v: {"_FillValue": None} for v in dataset.variables if dataset[v].dtype.kind == "f"}
-        for path, dataset in groups.items()
-    }
-    root = groups.get("/", xr.Dataset()).assign_attrs(marks or {})
-    # In memory first: a file is written in one go (``atomic``), and its hash is known before it is.
-    tree, content = xr.DataTree.from_dict({**groups, "/": root}), io.BytesIO()
-    # as DataTree.to_netcdf does it, into a file of our own
-    with _Remembering(content, "w", track_order=True) as file, h5netcdf.File(file, "w") as netcdf:
-        for node in tree.subtree:
-            group = xr.backends.H5NetCDFStore(netcdf, node.path, "w")
-            node.to_dataset(inherit=False).dump_to_store(group, encoding=encoding.get(node.path))
-    return content.getvalue()
-
-
-class _Remembering(h5py.File):
-    """A file that remembers what h5netcdf asks it for dozens of times a variable: the same bytes in half the time.
-
-    Datasets are let go when a group is asked for, as h5netcdf does before it deletes one: a test compares every byte.
-    """
-
-    def __getitem__(self, name: Any) -> Any:
-        # Datasets of one group are read together, so only the last group's are remembered.
-        groups, datasets = self.__dict__.setdefault("found", ({}, {}))
-        if name in datasets:
-            return datasets[name]
-        entry = groups[name] if name in groups else super().__getitem__(name)
-        if isinstance(entry, h5py.Dataset):
-            datasets[name] = entry
-        else:
-            datasets.clear()
-            groups[name] = entry
-        return entry
+    return to_netcdf(datasets, marks or {})
 
 
 def decode(content: bytes, where: str = "The file") -> Datasets:
@@ -145,9 +109,8 @@ def _decoded(content: bytes, where: str) -> tuple[Datasets, dict[str, str]]:
     try:
         with h5py.File(io.BytesIO(content)) as file:
             allowance = Allowance(len(content), where)
-            require_contained(file, allowance)
-            datasets = {name: _group(group, allowance) for name, group in file.items() if isinstance(group, h5py.Group)}
-            root = _group(file, allowance)
+            groups = contained(file, allowance)
+            datasets = {name: _group(*group, allowance) for name, group in groups.items()}
     except StoreError:
         raise
     except DAMAGED as error:
@@ -155,19 +118,20 @@ def _decoded(content: bytes, where: str) -> tuple[Datasets, dict[str, str]]:
             f"{where} is no whole file of results ({type(error).__name__}: {reason(error)}). Restore it from a copy, "
             "or compute it again."
         ) from error
+    root = datasets.pop("")
     marks = {name: root.attrs.pop(name) for name in list(root.attrs) if str(name).startswith(_MARK)}
     return {**({"": root} if root.variables else {}), **datasets}, {str(name): str(m) for name, m in marks.items()}
 
 
-def _group(group: h5py.Group, allowance: Allowance) -> xr.Dataset:
+def _group(group: h5py.Group, datasets: Mapping[str, h5py.Dataset], allowance: Allowance) -> xr.Dataset:
     """The variables of one group, wholly in memory."""
     scales: dict[Any, str] = {}
     variables = {
-        name.removeprefix(_NO_COORDINATE): xr.Variable(
+        name.removeprefix(NO_COORDINATE): xr.Variable(
             _dimensions(name, stored, scales), _values(stored, allowance), _attributes(stored.attrs, allowance)
         )
-        for name, stored in group.items()
-        if isinstance(stored, h5py.Dataset) and not _is_length(stored, allowance)
+        for name, stored in datasets.items()
+        if not _is_length(stored, allowance)
     }
     raw = xr.Dataset(variables, attrs=_attributes(group.attrs, allowance))
     scaled = next((name for name, variable in variables.items() if _SCALES & variable.attrs.keys()), None)
@@ -180,7 +144,7 @@ def _group(group: h5py.Group, allowance: Allowance) -> xr.Dataset:
 def _is_length(stored: h5py.Dataset, allowance: Allowance) -> bool:
     """Whether it says only how long a dimension is."""
     name = attribute_of(stored.attrs, "NAME", allowance) if "NAME" in stored.attrs else b""
-    return isinstance(name, bytes) and name.startswith(b"This is a netCDF dimension but not a netCDF variable")
+    return isinstance(name, bytes) and name.startswith(LENGTH.encode())
 
 
 def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tuple[str, ...]:
@@ -190,7 +154,7 @@ def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tupl
         scales: names that were found before, by what is referred to; HDF5 searches the file for each.
     """
     if "DIMENSION_LIST" not in stored.attrs:
-        return (name,) * stored.ndim
+        return (name,) * len(stored.shape)
     # HDF5 refers to a dimension's scale, not to its name; the last part of the scale's own name is the dimension.
     references = [h5py.h5r.dereference(reference, stored.id) for reference in scales_of(stored)]
     for scale in references:

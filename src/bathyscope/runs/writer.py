@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import xarray as xr
 
@@ -22,6 +22,9 @@ from bathyscope.runs.prompts import PROMPTS_FILE
 from bathyscope.runs.run import Run
 from bathyscope.runs.shards import encode, read_shard
 
+_RECENT: Final = 1 << 24
+"""Bytes of files whose contents stay in memory until they are read again for the first time."""
+
 
 class RunWriter:
     """The one way into a run, in memory or on disk: ``write`` what is ``missing``, and ``finish``."""
@@ -30,6 +33,8 @@ class RunWriter:
         self._folder = folder
         self._manifest = manifest
         self._in_memory: dict[int | None, dict[str, xr.Dataset]] = {}  # what the files of a run in memory would hold
+        self._recent_bytes = 0
+        self._recent: dict[int | None, dict[str, xr.Dataset]] = {}
         self._files: dict[str, bytes] = {}
         self._merged: dict[str, xr.Dataset] | None = None
         self.lost: frozenset[str] = frozenset()
@@ -194,12 +199,19 @@ class RunWriter:
                 self._in_memory[index], sha256 = datasets, ""
             else:
                 sha256 = self._folder.write(part_file(index), content)
+                self._recent.pop(index, None)
+                # what was just written need not be decoded: it has the form in which it comes back
+                if self._recent_bytes + len(content) <= _RECENT:
+                    self._recent[index], self._recent_bytes = datasets, self._recent_bytes + len(content)
             listed = self._manifest.with_part(index, sha256)
             self._save(listed.with_record(finished=now()) if index is None else listed)
 
     def _read(self, entry: FileEntry, index: int | None) -> dict[str, xr.Dataset]:
         if self._folder is None:
             return self._in_memory[index]
+        if index in self._recent:
+            verified(self._folder.path, entry.file, entry.sha256)
+            return self._recent.pop(index)
         return read_shard(self._folder.path, entry.file, entry.sha256, self._manifest.identity.marks(index))
 
     def _attached(self) -> dict[str, bytes]:

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from bathyscope.analysis.probes import wic_probe
-from bathyscope.analysis.probes.gather import token_states
+from bathyscope.analysis.probes.skeleton import token_states
 from bathyscope.analysis.probes.wic_rows import read_pairs
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.model import Model, load

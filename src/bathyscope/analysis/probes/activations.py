@@ -8,7 +8,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from bathyscope.analysis.probes.gather import batches
+from bathyscope.analysis.probes.skeleton import batches
 from bathyscope.model import Model
 from bathyscope.model.anatomy.calls import Call, called
 from bathyscope.model.anatomy.neurons import OutputWeights

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from bathyscope.analysis.options import IngOptions
 from bathyscope.analysis.probes.activations import last_activations
 from bathyscope.analysis.probes.contexts import Contexts, balanced_contexts
-from bathyscope.analysis.probes.gather import Finding, lent, require_room
 from bathyscope.analysis.probes.logistic import ACCURACY, Accuracy, Fit, Settings, accuracy, fit, judge
+from bathyscope.analysis.probes.skeleton import Finding, lent, require_room
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
 from bathyscope.core.result import LabelledResult, rows_of, tabulate_over

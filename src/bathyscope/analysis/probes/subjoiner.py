@@ -19,7 +19,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.analysis.options import CONTEXT, FEWEST_WORDS, SubjoinerOptions
-from bathyscope.analysis.probes.gather import Finding, batches, lent, require_room
+from bathyscope.analysis.probes.skeleton import Finding, batches, lent, require_room
 from bathyscope.analysis.probes.words import place_words, read_words
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes

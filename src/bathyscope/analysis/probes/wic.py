@@ -14,8 +14,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.analysis.options import WicOptions
-from bathyscope.analysis.probes.gather import Finding, lent, token_states
 from bathyscope.analysis.probes.logistic import Fit, Settings, fit, judge
+from bathyscope.analysis.probes.skeleton import Finding, lent, token_states
 from bathyscope.analysis.probes.wic_rows import Rows, WordPair, read_pairs
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
