@@ -11,7 +11,7 @@ from bathyscope.core import expanding, foreign, recipes, schedule_text, strict
 from bathyscope.core.text import in_bytes
 from bathyscope.model import adapter_settings, configuration
 from bathyscope.model.streaming import files as streamed_files
-from bathyscope.prompts import chat, rendering, tokenize
+from bathyscope.prompts import chat, rendering, tokenize, tokenizer_growth
 from bathyscope.prompts import files as prompt_files
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8").split())
@@ -30,6 +30,7 @@ SENTENCES = {
     "columns": f"A parquet table has at most {prompt_files._MOST_COLUMNS:,} columns",
     "patterns": f"not matched in {SECONDS[adapter_settings._SECONDS]} (Linux)",
     "messages": f"Messages end after {errors._LONGEST_MESSAGE:,} letters",
+    "tokenizers": f"a text more than {tokenizer_growth._MOST_TIMES:,} times as long",
     "templates": f"takes more than {SECONDS[rendering._SECONDS]}, whatever it is doing",
     "memory": f"it takes at most {in_bytes(rendering._MEMORY)}",
 }

@@ -8,7 +8,7 @@ from typing import Final
 from support.browser import browser, opened
 
 MARK: Final = "onerror=document.title='taken'"
-EVIL: Final = f'|`*_[a](javascript:1)<u>"<img src=x {MARK}>\x1b]0;taken\x07\u202e'
+EVIL: Final = f'|<u>`*_[a](javascript:1)"<img src=x {MARK}>\x1b]0;taken\x07\u202e'
 """Ends a cell, a code span, a link and an attribute; begins an element that no page has, early enough for names that
 are shortened; loads a picture that fails; names a terminal; turns the text."""
 FILE: Final = EVIL.replace("/", "")
