@@ -29,6 +29,7 @@ SENTENCES = {
     "letters": f"{tokenize._LETTERS_OF_TOKEN} letters for each token of the model's context",
     "columns": f"A parquet table has at most {prompt_files._MOST_COLUMNS:,} columns",
     "patterns": f"not matched in {SECONDS[adapter_settings._SECONDS]} (Linux)",
+    "rounds": f"more than {adapter_settings._MOST_ROUNDS:,} rounds of approximation",
     "messages": f"Messages end after {errors._LONGEST_MESSAGE:,} letters",
     "tokenizers": f"a text more than {tokenizer_growth._MOST_TIMES:,} times as long",
     "templates": f"takes more than {SECONDS[rendering._SECONDS]}, whatever it is doing",
