@@ -20,7 +20,7 @@ SECONDS = {5.0: "five seconds", 10.0: "ten seconds"}
 
 SENTENCES = {
     "separators": f"documents of more than {strict._MOST_SEPARATORS:,} lines, commas, colons and brackets",
-    "blocks": f"models of more than {configuration._MOST_BLOCKS:,} blocks",
+    "blocks": f"models of more than {configuration._MOST_BLOCKS:,} blocks or {configuration._MOST_LABELS:,} labels",
     "steps": f"schedules of more than {schedule_text.MOST_STEPS:,} blocks or steps",
     "headers": f"headers of more than {streamed_files._MOST_HEADER / 1e6:.0f} MB",
     "unpacked": f"more than {in_bytes(expanding.SMALL)} and {WORDS[expanding._MOST_TIMES]} their size",
