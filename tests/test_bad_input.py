@@ -150,6 +150,16 @@ def test_sources_that_are_none(
 @pytest.mark.usefixtures("nothing_runs")
 @pytest.mark.parametrize("text", ["", "   ", "\n\t"])
 def test_an_empty_text(text: str, checkpoint: Path) -> None:
+    two = ["w1 w2", text]
+    for ask in (
+        lambda: survey("nobody/no-such-model", two, progress=False),
+        lambda: bathyscope.prune("nobody/no-such-model", two, ["w3 w4"], drop=1, progress=False),
+        lambda: bathyscope.diff("nobody/no-such-model", "nobody/another", two),
+        lambda: bathyscope.fit_lens("nobody/no-such-model", two, progress=False),
+    ):
+        # the models do not exist: loading them would be the error
+        with pytest.raises(PromptError, match="Prompt '1': the text is empty; give at least a few words"):
+            ask()
     with pytest.raises(PromptError, match="Prompt '1': the text is empty; give at least a few words"):
         survey(str(checkpoint), ["w1 w2", text], progress=False)
     with pytest.raises(PromptError, match="Prompt '0': it has one token"):

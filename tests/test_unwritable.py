@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "compare": ("x.html", ["compare", "no-run", "another"]),
     "depth-performance": ("x.png", ["compare", "depth-performance", "none.csv", "--score", "y"]),
     "report": ("x.html", ["report", "no-run"]),
+    "plot": ("x.pdf", ["report", "plot", "no-run", "lens.kl"]),
 }
 
 

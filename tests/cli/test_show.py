@@ -103,6 +103,9 @@ def test_a_measure_is_summed_up_by_block(run_folder: Path, capsys: pytest.Captur
     text = printed(capsys, str(run_folder), "--measure", "residual")
     table = text.split("norm of the block contribution (mean over tokens)\n")[1].split("norm of")[0].splitlines()
     bars = {line.split()[0]: line.count("█") for line in table if "█" in line}
+    assert table[0].split()[:2] == ["Place", "Mean"]
+    at_boundaries = printed(capsys, str(run_folder), "--measure", "lens").split("entropy", 1)[1].splitlines()[1]
+    assert at_boundaries.split()[:2] == ["Boundary", "Mean"]
     largest = max(found, key=lambda place: found[place]["mean"])
     assert bars[str(largest)] == max(bars.values()) == 24
     assert len(text.splitlines()) < 600

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,14 @@ def test_a_text_that_stands_twice_is_taken_first_and_said() -> None:
     prompts = [read("one by one", "a"), read("by one", "b")]
     with pytest.warns(UserWarning, match=r"erasure: 1 of 2 prompts hold 'one' more than once, .* prompt 'a'"):
         assert tokens_at("one", *prompts) == [[[0]], [[1]]]
+    answered = replace(read("one by one", "a", who="one"), answer_tokens=1)
+    with pytest.warns(UserWarning, match=r"Give numbers of tokens, or a label that holds them"):
+        tokens_at("label:who", read("one one", "a", who="one"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tokens_at("one", prompts[1])
+        # what an answer repeats is no second place of the question
+        assert tokens_at(["one", "label:who"], answered) == [[[0], [0]]]
 
 
 @pytest.mark.parametrize(

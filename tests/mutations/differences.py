@@ -48,6 +48,20 @@ BUGS: tuple[Bug, ...] = (
         "analysis/between/test_diff_text.py::test_an_effect_is_small_from_half_of_the_median_on",
     ),
     Bug(
+        "analysis/between/diff_text",
+        "a-rewritten-block-without-effect-is-passed-over",
+        "| (change >= _LARGE_CHANGE) & faint\n",
+        "\n",
+        "analysis/between/test_diff_places.py::test_a_block_that_is_rewritten_without_effect_is_named_with_its_size",
+    ),
+    Bug(
+        "analysis/between/parting",
+        "a-record-has-another-conclusion-than-the-page",
+        '"conclusion": self.text, **',
+        '"conclusion": self.heading, **',
+        "pages/acts/test_sections.py::test_whoever_shows_a_result_shows_its_sentences",
+    ),
+    Bug(
         "analysis/between/weights",
         "weights-outside-of-blocks-are-not-compared",
         "for name in _differing(left, right)), *places]",

@@ -22,6 +22,20 @@ BUGS: tuple[Bug, ...] = (
         "surgery/trial/test_domains.py::test_a_joint_choice_counts_domains_alike",
     ),
     Bug(
+        "surgery/plan/plan",
+        "a-record-of-a-plan-has-a-conclusion-of-its-own",
+        "            conclusion=self.text,\n",
+        "            conclusion=self.text.partition('. ')[0],\n",
+        "pages/acts/test_sections.py::test_whoever_shows_a_result_shows_its_sentences",
+    ),
+    Bug(
+        "pages/acts/sections",
+        "a-page-says-the-heading-twice-and-no-sentence",
+        '"text": act.text,',
+        '"text": act.heading,',
+        "pages/acts/test_sections.py::test_whoever_shows_a_result_shows_its_sentences",
+    ),
+    Bug(
         "surgery/plan/price",
         "an-older-plan-states-changes-of-other-prompts",
         "if combining.counts_rates else math.nan",

@@ -29,11 +29,21 @@ ALL = "pairs.interaction_mean and 2 more, cka, noise"
 
 @pytest.fixture(scope="module")
 def run() -> bathyscope.Run:
-    prompts = [bathyscope.Prompt(ids=ids, labels={"level": n % 2}) for n, ids in enumerate(IDS)]
+    prompts = [bathyscope.Prompt(ids=ids, labels={"level": n % 2, "half": n // 3}) for n, ids in enumerate(IDS)]
     positions = [[2] for _ in IDS]
     return bathyscope.survey(
         waves.loaded("llama"), prompts, MEASURES, progress=False, skip={"positions": positions}, pairs={"resamples": 50}
     )
+
+
+@pytest.mark.filterwarnings("ignore:Of all prompts together")
+def test_several_are_those_that_any_names_and_parts_of_parts_those_that_all_name(run: bathyscope.Run) -> None:
+    either = run.select(prompts="level=1,half=1")
+    both = run.select(prompts="level=1").select(prompts="half=1")
+    names = [prompt.id for prompt in run.prompts]
+    assert [prompt.id for prompt in either.prompts] == [names[n] for n in (1, 3, 4)]
+    assert [prompt.id for prompt in both.prompts] == [names[3]]
+    assert both["drop"].loss.values.tolist() == run["drop"].loss.values[[3]].tolist()
 
 
 def test_what_is_of_all_prompts_is_left_out_and_named(run: bathyscope.Run) -> None:

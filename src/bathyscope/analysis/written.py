@@ -25,7 +25,7 @@ from bathyscope.core.result import TabledResult, rows_of
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.curves import one_norm
-from bathyscope.prompts.prompts import WRITTEN
+from bathyscope.prompts.continued import WRITTEN
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import bootstrap_interval

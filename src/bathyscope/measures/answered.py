@@ -54,7 +54,7 @@ class AnsweredMeasure(Measure[Options]):
         if not with_answer:
             raise PromptError(
                 f"{name} measures the prediction of the answer, and none of the {len(prompts)} prompts has one; give "
-                "answer= with text=, or answer_tokens= with ids=."
+                "answer= with text=, or answer_tokens= with ids=; or let the model write one (write=1, --write 1)."
             )
         measured = frozenset(n for n in with_answer if most is None or len(prompts[n]) <= most)
         by_length = sorted(with_answer, key=lambda n: (len(prompts[n]), n))

@@ -163,7 +163,7 @@ class _Finder:
         for text, names in self._repeated.items():
             warn(
                 f"{self._measure}: {len(names)} of {total} prompts hold {text} more than once, and the first is taken; "
-                f"such as prompt {names[0]!r}. Give numbers of tokens, or a label, to say which."
+                f"such as prompt {names[0]!r}. Give numbers of tokens, or a label that holds them, to say which."
             )
 
     def _by_index(self, index: int, prompt: TokenizedPrompt, where: str) -> TokenPlace:
@@ -193,9 +193,12 @@ class _Finder:
                 f"{where} does not hold {elided(repr(text), 40)}; it begins {elided(repr(whole), 40)}. Leave it out, "
                 "or name places by a label (label:NAME)."
             )
-        if whole.find(text, begin + 1) >= 0:
-            self._repeated.setdefault(elided(repr(text), 40), []).append(prompt.id)
         ends = list(accumulate(map(len, texts)))
+        question = len("".join(texts[: len(texts) - (prompt.answer_tokens or 0)]))
+        # a name that the answer repeats is that of the question
+        again = whole.find(text, begin + 1)
+        if again >= 0 and (again < question or begin >= question):
+            self._repeated.setdefault(elided(repr(text), 40), []).append(prompt.id)
         # a token that begins before the text, as with a blank, belongs to it
         tokens = [n for n, end in enumerate(ends) if end > begin and end - len(texts[n]) < begin + len(text)]
         if tokens[0] < self._first:

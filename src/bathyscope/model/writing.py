@@ -19,8 +19,9 @@ from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.recording import reset_rotary
 from bathyscope.model.continuing import generating_by, writes_on_a_cache
 from bathyscope.model.model import Model
+from bathyscope.prompts.continued import name_how
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
-from bathyscope.prompts.prompts import WRITTEN, Prompts
+from bathyscope.prompts.prompts import Prompts
 
 OF_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
 """Options of measures where none are given: what was written is measured, and is behind the whole question."""
@@ -45,8 +46,7 @@ class Writing:
     seed: int = 0
 
     def __str__(self) -> str:
-        how = "greedy" if self.temperature == 0 else f"temperature {self.temperature:g}, seed {self.seed}"
-        return f"{WRITTEN} {self.tokens} tokens, {how}"
+        return name_how(self.tokens, self.temperature, self.seed)
 
     def continued(self, model: Model, prompts: Prompts, *, progress: bool = True) -> Prompts:
         """Return the prompts with what the model writes in the place of their answers.
@@ -81,8 +81,8 @@ class Writing:
                 f"(write={max(cut_off)})."
             )
         unended = sum(prompt.labels["ended"] == 0 for prompt in written)
-        # a model without such a token never ends a text
-        if ends_of(model) and unended > MOST_CUT_OFF * len(written):
+        # a model without such a token never ends a text, and one token is asked for without any end
+        if ends_of(model) and self.tokens > 1 and unended > MOST_CUT_OFF * len(written):
             warn(
                 f"The limit of {self.tokens} tokens ended {unended} of {len(written)} continuations "
                 f"({unended / len(written):.0%}) before the model did. Write more tokens to have them whole."

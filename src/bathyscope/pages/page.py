@@ -32,6 +32,7 @@ from bathyscope.pages.head.section import profile_html
 from bathyscope.pages.options import PageOptions
 from bathyscope.pages.text import provenance
 from bathyscope.runs import depth_table as table
+from bathyscope.runs.by_place import variables_at_boundaries
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
 
@@ -206,12 +207,14 @@ def _tabulate_curves(run: Run, figure: str, drawing: Drawing) -> tuple[list[str]
     places = sorted({point["place"] for point in points})
     data = run[figures_of(run)[figure].measure]
     # an address in the loops is that of a block, and boundaries lie between blocks
+    at_boundaries = variables_at_boundaries(data)
     has_addresses = run.cycle is not None and all(
-        point["variable"] in data and "boundary" not in data[point["variable"]].dims for point in points
+        point["variable"] in data and point["variable"] not in at_boundaries for point in points
     )
     names = {place: with_address(run.cycle if has_addresses else None, place) for place in places}
     rows = [[names[place], *(cells.get((*curve, place), "–") for curve in curves)] for place in places]
-    return ["place", *(f"{what} ({units})" for what, units in curves)] if points else [], rows
+    heading = "boundary" if all(point["variable"] in at_boundaries for point in points) else "place"
+    return [heading, *(f"{what} ({units})" for what, units in curves)] if points else [], rows
 
 
 def _write_noise_note(run: Run) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from bathyscope.prompts.tokenizer import pieces, special_places, tokenizer_hash
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-WRITTEN: Final = "continued by up to"
-"""In the name of data of which a model wrote the answers, behind the name of what it was asked."""
 COORDINATES = ("prompt_id", "n_tokens", "dataset")
 """Coordinates that every result has for its prompts, in addition to their labels."""
 

@@ -173,6 +173,11 @@ def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iter
             yield ByPlace(str(name), description, units, *_both(by_prompt, along[0]), seed, member, limits, along[0])
 
 
+def variables_at_boundaries(dataset: xr.Dataset) -> frozenset[str]:
+    """Return the variables of a measure whose places are boundaries between blocks, and not blocks."""
+    return frozenset(str(name) for name, values in dataset.data_vars.items() if "boundary" in values.dims)
+
+
 def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
     """Key, label and units of each quantity, its dimension of blocks, and its values."""
     options = run.identity.measures.get("drop") or {}

@@ -16,6 +16,7 @@ from bathyscope.core.calls import checked
 from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import legible
 from bathyscope.errors import OptionError, StoreError, warn
+from bathyscope.prompts.continued import source_of
 from bathyscope.prompts.spec import with_count
 from bathyscope.runs.contents import RunContents, tree_of
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
@@ -88,8 +89,12 @@ class Run(RunContents):
 
     @property
     def source(self) -> str:
-        """The source of its prompts; of the first ones alone where ``until=`` ended before the source did."""
-        return with_count(self.identity.dataset, self.identity.prompts) if self.unread else self.identity.dataset
+        """The source of its prompts, or of the questions that the model continued.
+
+        Of the first ones alone where ``until=`` ended before the source did.
+        """
+        source = source_of(self.identity.dataset)
+        return with_count(source, self.identity.prompts) if self.unread else source
 
     @property
     def unread(self) -> int:
@@ -149,8 +154,9 @@ class Run(RunContents):
         """A part of the run.
 
         Args:
-            prompts: by number, by id or by a label: ``"0-4,7"``, ``"level=2"``. Results that are of all prompts
-                together, such as ``effective_depth``, are left out, with a warning that names them.
+            prompts: by number, by id or by a label: ``"0-4,7"``, ``"level=2"``. Of several, separated by commas, all
+                that any of them names; call ``select`` again for those that both name. Results that are of all
+                prompts together, such as ``effective_depth``, are left out, with a warning that names them.
             variables: names such as ``"kl,entropy"``, of whichever measures have them.
             blocks: numbers of blocks, and of boundaries, such as ``"0-5"``.
 

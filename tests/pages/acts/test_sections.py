@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 import xarray as xr
 
 import bathyscope
+from bathyscope.analysis.between.parting import Difference, TokenPredictions, difference
+from bathyscope.analysis.between.weights import WeightComparison
 from bathyscope.cli.printing import print_result
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import PageResult
@@ -21,9 +24,11 @@ from bathyscope.core.tables import TextTable
 from bathyscope.core.text import true_minus
 from bathyscope.errors import OptionError
 from bathyscope.model.identity import ModelIdentity
+from bathyscope.pages.acts.plan_head import plan_basis, plan_headline
 from bathyscope.pages.acts.sections import act_section
 from bathyscope.pages.figures.results import DRAWINGS, draw_result
 from bathyscope.schedule import Schedule
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.plan.arrays import result
 from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.repairing.repaired import Provenance, Repaired, Rung
@@ -57,6 +62,39 @@ def repaired() -> Repaired:
     )
     about = Provenance({"name": "m"}, {"calibration": PROMPTS, "test": PROMPTS}, {"level": 0.95}, "prompts")
     return Repaired(Schedule.parse("drop:3", 12), rungs, about)
+
+
+def parted() -> Difference:
+    """Two models of three blocks of which the second block is another, on one prompt of two scored tokens."""
+    graft, floor = np.array([[0.0, 0.3, 0.0]]), np.full((1, 4), 1e-9)
+    values = dict.fromkeys(("graft", "graft_back", "cumulative", "cumulative_back"), graft)
+    values |= {"drift": np.array([[0.0, 0.0, 0.5, 0.4]]), "noise_floor": floor}
+    values |= {"output": np.full(1, 0.3), "output_floor": np.full(1, 1e-9), "part_drift": np.full((1, 3, 2), np.nan)}
+    weights = WeightComparison(np.array([0.0, 0.2, 0.0]), [True] * 3, ["block 1, mlp"], [])
+    words = np.full((1, 3), "a")
+    tokens = TokenPredictions(np.zeros((1, 4, 3)), np.array([[0.3, 0.3, np.nan]]), words, words, words)
+    return difference(values, tokens, weights, ["p0"], ("one\x1b", "two"), ("llama", "llama"), Sampling(20, 0.95, 0))
+
+
+@pytest.mark.parametrize("act", [plan(), repaired(), parted()], ids=["plan", "repaired", "parted"])
+def test_whoever_shows_a_result_shows_its_sentences(
+    act: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Terminal, JSON, notebook and page; a plan's page has them in a head of its own, and its card as they are."""
+    assert len(act.text) > 60
+    print_result(act, "table")
+    assert " ".join(act.text.split()) in " ".join(capsys.readouterr().out.split())
+    print_result(act, "json")
+    assert json.loads(capsys.readouterr().out)["conclusion"] == act.text
+    assert act.text in html.unescape(act._repr_html_())
+    page = bathyscope.report(act, tmp_path / "page.html").read_text(encoding="utf-8")
+    shown = " ".join(html.unescape(re.sub(r"<(?:[^>\"]|\"[^\"]*\")*>", "", page)).split())
+    sentences = [act.text]
+    if isinstance(act, Plan):
+        assert act.text in act.evidence
+        sentences = [plan_headline(act), plan_basis(act)]
+    for sentence in sentences:
+        assert true_minus(sentence) in shown or sentence in shown
 
 
 @pytest.mark.parametrize("act", [plan(), repaired()], ids=["plan", "repaired"])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.synthetic import replaced, synthetic_run, without
 
+from bathyscope.model.writing import Writing
 from bathyscope.pages.head.answer import answer, plan_for
 from bathyscope.pages.text.commands import more_prompts
 from bathyscope.runs.run import Run
@@ -196,3 +197,19 @@ def test_commands_name_the_prompts_of_a_run_that_ended_before_its_source(source:
     whole = {"prompts": 24, "offered": 24}
     run.manifest["record"]["notes"]["until"] = whole
     assert "15" not in answer(run).command
+
+
+@pytest.mark.parametrize(
+    ("writing", "flags"),
+    [(Writing(8), "--write 8"), (Writing(2, 0.7, 3), "--write 2 --temperature 0.7 --seed 3")],
+)
+def test_commands_let_the_model_write_as_it_did(writing: Writing, flags: str) -> None:
+    """The questions are their source, and not what the data are called on which the model went on."""
+    run = costing([2.5, 0.01, 0.3], prompts=15)
+    run.manifest["identity"]["dataset"] = f"mine.csv?text=sentence&labels=name,condition ({writing})"
+    command = answer(without(run, "drop")).command
+    assert f"--prompts 'mine.csv?text=sentence&labels=name,condition' {flags} --measures" in command
+    assert "--calibration 'mine.csv?text=sentence&labels=name,condition' --test" in answer(run).command
+    run.manifest["identity"]["dataset"] = f"gsm8k:4 ({writing})"
+    assert more_prompts(run) == "gsm8k:8"
+    assert more_prompts(run, 9) == "gsm8k:9"

@@ -45,6 +45,10 @@ def test_a_plan_is_of_one_model(plan: bathyscope.Plan, tmp_path: Path) -> None:
         bathyscope.repair(tiny(**THETA), plan, PROMPTS[:6], test=PROMPTS[6:], how="scale", progress=False)
     with pytest.raises(ModelError, match=r"configuration: the plan has"):
         bathyscope.evaluate(tiny(**THETA), ["arc_easy"], [plan])
+    with pytest.raises(ModelError, match=r"configuration: the plan has"):
+        bathyscope.survey(tiny(**THETA), PROMPTS[:2], ["lens"], schedule=plan, progress=False)
+    with pytest.raises(ModelError, match=r"configuration: the plan has"), bathyscope.scheduled(tiny(**THETA), plan):
+        raise AssertionError("another model runs the plan")
 
 
 def test_a_plan_is_of_one_state_of_the_adapters() -> None:

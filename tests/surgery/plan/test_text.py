@@ -310,6 +310,9 @@ def test_no_sentence_says_more_than_the_arrays(plan: Plan) -> None:
     cost, low, high = (float(data[f"test_cost{end}"][0]) for end in ("", "_low", "_high"))
     limit = float(data.attrs["max_cost"])
     both = f"{text} {headline}"
+    # the page says of the proof what the terminal says
+    assert text.startswith("Not proved ") == headline.startswith("Not proved: ")
+    assert text.startswith("Not shown ") == headline.startswith("Not shown ")
     # something can go within a bound that was given, and under nothing else
     assert (" can go within " in text) == (" can go within " in headline) == (plan.proved and limit > 0)
     if not limit:

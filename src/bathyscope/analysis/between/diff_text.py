@@ -236,13 +236,12 @@ def mismatched(data: xr.Dataset) -> tuple[list[int], list[int]]:
 
 
 def fields(data: xr.Dataset, first: int | None) -> dict[str, Any]:
-    """Return the JSON record."""
+    """Return what the JSON record holds behind the conclusion."""
     quiet, loud = mismatched(data)
     totals = {
         name: [float(data[f"{name}_{end}"]) for end in ("mean", "low", "high")] for name in ("unexplained", "output")
     }
     return {
-        "kind": "diff",
         **data.attrs,
         "first": first,
         "embedding": begins_apart(data),

@@ -62,6 +62,10 @@ class Difference(LabelledResult, PageResult):
         other = {name.removeprefix("other_"): value for name, value in attrs.items() if name.startswith("other_")}
         return ModelIdentity.of_record(attrs), ModelIdentity.of_record({**other, "model": attrs["other"]})
 
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record: what it is, the conclusion in words, and the fields."""
+        return {"kind": "diff", "conclusion": self.text, **(self.fields or {})}
+
     def tables(self) -> list[TextTable]:
         """Return the blocks, what they do together, and the tokens at which the models part."""
         return lay_out(self.data)

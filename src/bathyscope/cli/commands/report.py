@@ -59,7 +59,7 @@ def report_command(
             alone.
         figures: folder for every figure as a file; several runs get a folder each inside, and one in which they
             stand side by side.
-        prompts: some of them alone, by number (0-4,7), id, or label (level=2).
+        prompts: some of them alone, by number (0-4,7), id, or label (level=2); of several, those that any names.
         variables: of the page's figures, those of some alone, such as kl,entropy.
         panels: with --figures, every panel as a file of a journal's width, with captions as text and numbers as csv.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -87,7 +87,7 @@ def show_command(
         out: of a badge (.svg) or card (.md, with the picture next to it), the file; not given = standard output. With
             --among, the file of its picture (.png, .svg or .pdf).
         raw: every value of every prompt, in place of means by block with their intervals.
-        prompts: some of them, by number (0-4,7), id, or label (level=2).
+        prompts: some of them, by number (0-4,7), id, or label (level=2); of several, those that any of them names.
         variables: some of them, such as kl,entropy.
         blocks: some of them, and boundaries of the same numbers, such as 0-5.
         among: where the model is among those whose depths papers print, and among those measured for the package.
@@ -133,14 +133,16 @@ def show_command(
     else:
         frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
         depths = measure == "effective_depth" and cluster is None and not raw
-        from bathyscope.runs.by_place import cost_of_leaving_out  # arrays, which the help does not wait for
+        # arrays, which the help does not wait for
+        from bathyscope.runs.by_place import cost_of_leaving_out, variables_at_boundaries
 
         def view() -> View:
             if depths:
                 return View(opened.tables(), conclusion=())
             if measure == "tokens" and not raw:
                 return _token_view(frame, run)
-            return _measure_view(frame, cluster, cost_of_leaving_out(opened, cluster) if measure == "drop" else None)
+            cost = cost_of_leaving_out(opened, cluster) if measure == "drop" else None
+            return _measure_view(frame, cluster, cost, variables_at_boundaries(opened[str(measure)]))
 
         # A table of one measure is read by eye and by other programs, so nothing is above its headings.
         print_result(TableResult(frame, opened.caption()), format, view)
@@ -213,20 +215,23 @@ def _token_view(frame: pd.DataFrame, run: str) -> View:
     return View([values, f"The words that each boundary predicts, as a picture: {picture}"], conclusion=())
 
 
-def _measure_view(frame: pd.DataFrame, cluster: str | None, cost: ByPlace | None = None) -> View:
+def _measure_view(
+    frame: pd.DataFrame, cluster: str | None, cost: ByPlace | None, at_boundaries: Collection[str]
+) -> View:
     """Return a table for every variable, with its means as bars; values of prompts as they are.
 
     Args:
         cost: of each block, which is before all variables.
+        at_boundaries: variables whose places are boundaries.
     """
     if "what" not in frame:
         return View([frame.to_string(index=False, na_rep="–", float_format="{:.4g}".format)], conclusion=())
     blocks: list[TextTable | str] = []
     if cost is not None:
         blocks += [f"{cost.label}, cheapest first ({cost.units})", _bar_table(_frame_cost(cost, frame))]
-    for (_, meaning, units), rows in frame.groupby(["variable", "what", "units"], sort=False):
+    for (variable, meaning, units), rows in frame.groupby(["variable", "what", "units"], sort=False):
         blocks.append(f"{meaning} ({units})" if units != "1" else str(meaning))
-        blocks.append(_bar_table(rows))
+        blocks.append(_bar_table(rows, "Boundary" if variable in at_boundaries else "Place"))
     return View([*blocks, f"Intervals resample {resampled(cluster)}."], conclusion=())
 
 
@@ -241,7 +246,7 @@ def _frame_cost(cost: ByPlace, frame: pd.DataFrame) -> pd.DataFrame:
     return costs.merge(places, on="place", how="left") if addresses else costs
 
 
-def _bar_table(rows: pd.DataFrame) -> TextTable:
+def _bar_table(rows: pd.DataFrame, heading: str = "Place") -> TextTable:
     # Bars are comparable within a variable, and not between variables of different units.
     largest = float(rows["mean"].abs().max())
     longest = min(_BAR, max(1, terminal_width() - _OTHER_COLUMNS))
@@ -252,7 +257,7 @@ def _bar_table(rows: pd.DataFrame) -> TextTable:
         interval = Estimate(mean, low, high).interval(".4g")
         bar = _draw_bar(mean, largest, longest)
         cells.append([f"{place}{addresses[len(cells)]}", write_number(mean, ".4g"), interval, bar])
-    return TextTable(["Place", "Mean", "95 % interval", ""], cells)
+    return TextTable([heading, "Mean", "95 % interval", ""], cells)
 
 
 def _addresses(rows: pd.DataFrame) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup
 
 from bathyscope.core.text import legible, without_places
+from bathyscope.prompts.continued import source_of, writing_flags
 from bathyscope.prompts.reading import reading_flags
 from bathyscope.prompts.spec import source_in, with_count
 
@@ -71,7 +72,8 @@ def prompts_flags(run: Run, prompts: str = "") -> str:
     Args:
         prompts: as a shell takes them, where others are to be given; empty = those of the run.
     """
-    return f"--prompts {prompts or quote_prompts(run.source)}{reading_flags(run.prompts.reading)}"
+    continued = writing_flags(run.identity.dataset)
+    return f"--prompts {prompts or quote_prompts(run.source)}{reading_flags(run.prompts.reading)}{continued}"
 
 
 def more_prompts(run: Run, count: int | None = None) -> str:
@@ -82,10 +84,10 @@ def more_prompts(run: Run, count: int | None = None) -> str:
     """
     if run.unread:
         if count is None:
-            return quote_prompts(run.identity.dataset)
+            return quote_prompts(source_of(run.identity.dataset))
         # a file without a number has more than were read, though no more than it has
         if count <= run.identity.prompts + run.unread:
-            return quote_prompts(with_count(run.identity.dataset, count))
+            return quote_prompts(with_count(source_of(run.identity.dataset), count))
     return quote_more_prompts(run.identity.dataset, count)
 
 
@@ -100,7 +102,7 @@ def quote_more_prompts(name: str, count: int | None = None) -> str:
         The source with its new count; MORE.jsonl where the source gave all that it has, and YOURS.jsonl where the name
         is no source.
     """
-    spec = source_in(name)
+    spec = source_in(source_of(name))
     if spec is None:
         return "YOURS.jsonl"
     if spec.count is None:
