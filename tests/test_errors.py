@@ -99,6 +99,7 @@ def test_letters_of_every_script_stay_in_a_message() -> None:
 def test_messages_have_an_end(letter: str) -> None:
     """A name of ten million letters in a file was printed whole, which took a minute and a gigabyte."""
     assert len(str(StoreError(letter * 10_000_000))) == 20_000
+    assert len(str(StoreError(letter * 20_000))) == 20_000
     with pytest.warns(UserWarning, match=re.escape(letter.encode("unicode_escape").decode() * 3)) as caught:
         warn(letter * 10_000_000)
     assert len(str(caught[0].message)) == 20_000
