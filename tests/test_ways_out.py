@@ -131,6 +131,7 @@ WAYS: Final[dict[str, tuple[Callable[[ast.AST], bool], dict[str, str]]]] = {
             "pages/head/canvas.py:svg": DRAWN,
             "pages/head/canvas.py:text": DRAWN,
             "pages/head/notebook.py:notebook_html": ESCAPED,
+            "prompts/continued.py:": NO_HTML,
             "prompts/spec.py:": NO_HTML,
             "runs/places.py:__init__": NO_HTML,
             "surgery/trial/written.py:": NO_HTML,
