@@ -53,6 +53,7 @@ from bathyscope.model.gguf import open_gguf
 from bathyscope.model.packed.folder import open_packed
 from bathyscope.model.states.folder import open_folder
 from bathyscope.pages.papers.json_record import score
+from bathyscope.prompts.encode import Encoder
 from bathyscope.prompts.harness.task_code import require_no_task_code
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompt_rows import read_prompts
@@ -380,6 +381,17 @@ def _read_adapter(folder: Path, name: str) -> object:
         return type(adapter.put_into(copy.deepcopy(zoo.build("llama"))))
 
 
+def _tokenizer(folder: Path) -> str:
+    folder.mkdir()
+    letter_tokenizer(300).save_pretrained(folder)
+    return "tokenizer.json"
+
+
+def _read_tokenizer(folder: Path, name: str) -> object:
+    tokenizer = load_tokenizer(str(folder))
+    return tokenizer and Encoder(tokenizer).encode("old inn")
+
+
 _TEMPLATE = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if enable %}on{% endif %}"
 
 
@@ -479,6 +491,7 @@ KINDS = {
     "adapter's settings": Kind(_adapter("adapter_config.json"), _read_adapter, damaged_text),
     "adapter's weights": Kind(_adapter("adapter_model.safetensors"), _read_adapter, damaged_safetensors),
     "chat template": Kind(_template, _apply_template, damaged_bytes),
+    "tokenizer": Kind(_tokenizer, _read_tokenizer, damaged_text),
     "recipe's lines": Kind(_whole_recipe, lambda folder, name: code_of(read_recipe(folder / name)), damaged_yaml),
     "grid": Kind(_grid, _read_grid, damaged_yaml),
     "task": Kind(_task, lambda folder, name: require_no_task_code([str(folder / name)], False), damaged_yaml),

@@ -95,10 +95,13 @@ def test_letters_of_every_script_stay_in_a_message() -> None:
     assert str(StoreError(text)) == text
 
 
-def test_messages_have_an_end() -> None:
+@pytest.mark.parametrize("letter", ["x", "\x1b", "\U000e0001"])
+def test_messages_have_an_end(letter: str) -> None:
     """A name of ten million letters in a file was printed whole, which took a minute and a gigabyte."""
-    assert len(str(StoreError("x" * 10_000_000))) == 20_000
-    with pytest.warns(UserWarning, match="xxx") as caught:
-        warn("x" * 10_000_000)
+    assert len(str(StoreError(letter * 10_000_000))) == 20_000
+    assert len(str(StoreError(letter * 20_000))) == 20_000
+    with pytest.warns(UserWarning, match=re.escape(letter.encode("unicode_escape").decode() * 3)) as caught:
+        warn(letter * 10_000_000)
     assert len(str(caught[0].message)) == 20_000
+    assert str(caught[0].message).endswith("…")
     assert str(StoreError("x" * 20_000)) == "x" * 20_000

@@ -188,4 +188,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 def _as_message(text: str) -> str:
     """Return a message that can be shown, whatever the names in it are made of, and however long they are."""
-    return legible(text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 1]}…", keep="\n")
+    # shortened before, since escaping takes long of much text, and after, since an escaped letter is up to ten
+    message = legible(text[: _LONGEST_MESSAGE + 1], keep="\n")
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[: _LONGEST_MESSAGE - 1]}…"

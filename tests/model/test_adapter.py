@@ -310,6 +310,21 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return put
 
 
+@pytest.mark.parametrize("kind", ["PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT"])
+def test_an_adapter_of_virtual_tokens_is_refused_before_its_library_makes_them(
+    kind: str, changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A billion tokens, which no file holds, would be drawn at random before the file is looked at."""
+
+    def make(*_: object, **__: object) -> None:
+        raise AssertionError("the library makes them")
+
+    monkeypatch.setattr("peft.PeftModel.from_pretrained", make)
+    folder = changed(settings=lambda written: written.update(peft_type=kind, num_virtual_tokens=10**9, token_dim=10**6))
+    with pytest.raises(ModelError, match=rf"is an adapter by {kind}, which puts states in front of a prompt"):
+        bathyscope.load(folder)
+
+
 @pytest.mark.skipif(not can_be_apart(), reason="patterns are matched in the program's own process here")
 @pytest.mark.parametrize(
     "settings",
@@ -323,6 +338,62 @@ def test_patterns_that_are_never_matched_are_refused(
     folder = changed(settings=lambda written: written.update(settings))
     with pytest.raises(ModelError, match=r"names modules by patterns that are not matched within 0\.5 s, such as '.*x"):
         bathyscope.load(folder)
+
+
+@pytest.mark.skipif(not can_be_apart(), reason="patterns are matched in the program's own process here")
+def test_patterns_have_ten_seconds(changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def stop(apart: object, request: object, limit: float) -> None:
+        limits.append(limit)
+        raise TimeoutError
+
+    monkeypatch.setattr("bathyscope.core.apart.Apart.__call__", stop)
+    folder = changed(settings=lambda written: written.update(target_modules=r".*\.(q_proj|down_proj)"))
+    with pytest.raises(ModelError, match=r"names modules by patterns that are not matched within 10 s, such as '"):
+        bathyscope.load(folder)
+    assert limits == [10.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"), [("VBLORA", "num_vectors"), ("ADAPTION_PROMPT", "adapter_len"), ("POLY", "n_tasks")]
+)
+def test_sizes_that_no_tensor_has_are_refused_before_the_library_makes_them(
+    kind: str, setting: str, changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(*_: object, **__: object) -> None:
+        raise AssertionError("the library makes them")
+
+    monkeypatch.setattr("peft.PeftModel.from_pretrained", make)
+    folder = changed(settings=lambda written: written.update({"peft_type": kind, setting: 1_000_000}))
+    with pytest.raises(ModelError, match=rf"declares {setting}, a size, of 1,000,000, and its file holds no matrix of"):
+        bathyscope.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "rounds"),
+    [
+        ({"init_lora_weights": "pissa_niter_1000000000"}, r"1000000000 rounds of approximation \(init_lora_weights\)"),
+        ({"init_lora_weights": "pissa_niter_1001"}, "1001 rounds"),
+        ({"init_lora_weights": f"pissa_niter_{'9' * 5000}"}, "9999999999999999999… rounds"),
+        ({"loftq_config": {"loftq_iter": 10**9}}, r"1000000000 rounds of approximation \(loftq_config\.loftq_iter\)"),
+    ],
+)
+def test_rounds_without_end_are_refused_before_the_library_begins_them(
+    settings: dict[str, Any], rounds: str, changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(*_: object, **__: object) -> None:
+        raise AssertionError("the library begins")
+
+    monkeypatch.setattr("peft.PeftModel.from_pretrained", begin)
+    folder = changed(settings=lambda written: written.update(settings))
+    with pytest.raises(ModelError, match=f"asks for {rounds}"):
+        bathyscope.load(folder)
+
+
+def test_few_rounds_are_taken(changed: Callable[..., Path]) -> None:
+    folder = changed(settings=lambda written: written.update(init_lora_weights="pissa_niter_4", loftq_config={}))
+    assert bathyscope.load(folder).weight_hash
 
 
 def test_patterns_that_are_matched_are_taken(saved: Path, changed: Callable[..., Path]) -> None:

@@ -94,4 +94,32 @@ BUGS: tuple[Bug, ...] = (
         "and count <= 0:",
         f"{_FILES}::test_a_number_of_blocks_that_no_model_has_is_refused_before_anything_is_built",
     ),
+    Bug(
+        "prompts/tokenizer_growth",
+        "a-tokenizer-may-double-a-text-again-and-again",
+        "        if growth > _MOST_TIMES:",
+        "        if growth < 0:",
+        "prompts/test_tokenizer_growth.py::test_it_is_refused_before_the_library_opens_it",
+    ),
+    Bug(
+        "prompts/tokenizer",
+        "what-a-library-gives-up-on-is-no-error-of-ours",
+        "        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:",
+        "        if not isinstance(error, Exception):",
+        "prompts/test_tokenizer_growth.py::test_an_expression_that_the_library_gives_up_on_is_one_error",
+    ),
+    Bug(
+        "model/configuration",
+        "a-configuration-names-a-kernel-of-the-hub",
+        "            if isinstance(choice, str) and not _WORD.fullmatch(choice):",
+        "            if choice == ():",
+        f"{_FILES}::test_a_configuration_names_no_code_and_no_millions_of_labels",
+    ),
+    Bug(
+        "model/adapter_settings",
+        "an-adapter-may-be-approximated-without-end",
+        "if len(digits) > 9 or (digits.isdecimal() and int(digits) > _MOST_ROUNDS):",
+        "if len(digits) > 9**9:",
+        "model/test_adapter.py::test_rounds_without_end_are_refused_before_the_library_begins_them",
+    ),
 )

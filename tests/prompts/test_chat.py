@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -288,6 +289,31 @@ def test_a_template_that_does_not_end_is_stopped(tokenizer: Fast, monkeypatch: p
     endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{{ messages[0].content }}"
     with pytest.raises(PromptError, match=r"chat template did not end within 0\.1 s; leave chat out"):
         read([Prompt("one two")], tokenizer, endless)
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_a_template_has_seconds_inside_of_its_process_and_outside(
+    tokenizer: Fast, is_apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+
+    def stop(limit: float) -> None:
+        limits.append(limit)
+        raise TimeoutError
+
+    @contextmanager
+    def stopped(limit: float) -> Iterator[None]:
+        stop(limit)
+        yield
+
+    monkeypatch.setattr("bathyscope.prompts.rendering.can_be_apart", lambda: is_apart)
+    if is_apart:
+        monkeypatch.setattr("bathyscope.core.apart.Apart.__call__", lambda apart, request, limit: stop(limit))
+    else:
+        monkeypatch.setattr("bathyscope.prompts.rendering.deadline", stopped)
+    with pytest.raises(PromptError, match=r"chat template did not end within 5 s; leave chat out"):
+        read([Prompt("one two")], tokenizer, template("{{ m.content }}"))
+    assert limits == [7.0 if is_apart else 5.0]
 
 
 _TOWERS = (

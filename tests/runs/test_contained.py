@@ -261,9 +261,10 @@ def test_a_manifest_with_one_other_field_is_read_or_refused(honest: Path, data: 
 def test_the_hash_that_a_manifest_expects_is_shown_without_acting(honest: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(honest, tmp_path / "run")
     whole = json.loads((folder / "manifest.json").read_text())
-    whole["record"]["derived"]["sha256"] = "\x1b]0;x\x07"
+    # the line, too: a further one would look like the program's own
+    whole["record"]["derived"]["sha256"] = "\x1b]0;x\x07\nDone."
     (folder / "manifest.json").write_text(json.dumps(whole))
-    with pytest.raises(StoreError, match=r"manifest expects \\x1b\]0;x\\x07"):
+    with pytest.raises(StoreError, match=r"manifest expects \\x1b\]0;x\\x07\\nDone\."):
         bathyscope.open(folder)
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.prompts.tokenizer import ask
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
@@ -34,9 +36,9 @@ def texts_within(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list
 
     Decoded alone, a token may lose the white space it begins with; so each is decoded after a letter.
     """
-    anchor = tokenizer(_ANCHOR, add_special_tokens=False, verbose=False)["input_ids"]
-    before = str(tokenizer.decode(anchor, clean_up_tokenization_spaces=False))
-    texts = tokenizer.batch_decode([[*anchor, i] for i in ids], clean_up_tokenization_spaces=False)
+    anchor = ask(tokenizer, _ANCHOR, add_special_tokens=False, verbose=False)["input_ids"]
+    before = str(ask(tokenizer.decode, anchor, clean_up_tokenization_spaces=False))
+    texts = ask(tokenizer.batch_decode, [[*anchor, i] for i in ids], clean_up_tokenization_spaces=False)
     return [str(text).removeprefix(before) for text in texts]
 
 

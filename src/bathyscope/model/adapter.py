@@ -31,7 +31,13 @@ _PICKLE: Final = "adapter_model.bin"
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 _OTHER_CODE: Final = ("megatron_config",)
 """Settings by which the library imports a module that the file names."""
+_VIRTUAL_TOKENS: Final = frozenset(
+    {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
+)
+"""Kinds that put states in front of a prompt, in as many places as their settings say, and leave the blocks alone."""
 _RANKS: Final = ("r", "init_r", "rank")
+_SIZES: Final = ("num_vectors", "vector_length", "n_frequency", "adapter_len", "n_tasks", "n_skills", "theta_d_length")
+"""Further settings that are a size of some tensor, by the kinds of adapter that have them."""
 _PREFIX: Final = "base_model.model."
 """What the library writes before the paths of a model's modules."""
 
@@ -69,15 +75,19 @@ class Adapter:
         from peft import PeftModel
 
         shapes = _shapes(self)
-        # the library makes matrices of the declared rank before it looks at those of the file
-        if self.rank > max((size for shape in shapes.values() for size in shape), default=0):
-            raise ModelError(
-                f"The adapter {self.name} declares a rank of {self.rank:,}, and its file holds no matrix of that size. "
-                "Download it, or save the adapter, again."
-            )
+        settings = _settings(self.name, self.folder)
+        # the library makes tensors of the declared sizes before it looks at those of the file
+        largest = max((size for shape in shapes.values() for size in shape), default=0)
+        sizes = {"a rank": self.rank, **{f"{name}, a size,": settings.get(name) for name in _SIZES}}
+        for what, size in sizes.items():
+            if isinstance(size, int) and size > largest:
+                raise ModelError(
+                    f"The adapter {self.name} declares {what} of {size:,}, and its file holds no matrix of that size. "
+                    "Download it, or save the adapter, again."
+                )
         _fit_embedding(self, hf, shapes)
         paths = {path for path, _ in hf.named_modules()}
-        require_bounded(self.name, _settings(self.name, self.folder), shapes, paths)
+        require_bounded(self.name, settings, shapes, paths)
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -199,6 +209,11 @@ def _settings(name: str, folder: Path) -> Mapping[str, Any]:
         ) from error
     if not isinstance(settings, Mapping) or not isinstance(settings.get("peft_type"), str):
         raise ModelError(f"{name} has an {ADAPTER} that names no kind of adapter (peft_type). Save the adapter again.")
+    if settings["peft_type"] in _VIRTUAL_TOKENS:
+        raise ModelError(
+            f"{name} is an adapter by {settings['peft_type']}, which puts states in front of a prompt and changes no "
+            "layer; such adapters are not read. Give one that changes layers, such as LoRA."
+        )
     for setting in _OTHER_CODE:
         if settings.get(setting) is not None:
             raise ModelError(

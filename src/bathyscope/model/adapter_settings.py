@@ -19,6 +19,12 @@ _PATTERNS_OF_LAYERS: Final = ("layers_pattern",)
 _PATTERNS_BY_NAME: Final = ("rank_pattern", "alpha_pattern")
 """Settings whose keys are patterns of the ends of paths."""
 _REPLICATED: Final = "layer_replication"
+_DRAWN_BY: Final = "init_lora_weights"
+_ROUNDS: Final = re.compile(r"niter_0*([0-9]+)")
+_LOFTQ: Final = "loftq_config"
+_LOFTQ_ROUNDS: Final = "loftq_iter"
+_MOST_ROUNDS: Final = 1_000
+"""That the library goes through before it reads an adapter's weights; those who publish take dozens at most."""
 
 
 def require_bounded(name: str, settings: Mapping[str, Any], tensors: Collection[str], paths: Collection[str]) -> None:
@@ -34,6 +40,7 @@ def require_bounded(name: str, settings: Mapping[str, Any], tensors: Collection[
         ModelError: names the setting.
     """
     _require_few_blocks(name, settings.get(_REPLICATED), tensors)
+    _require_few_rounds(name, settings)
     patterns = [*_patterns_of(settings)]
     if not patterns or not can_be_apart():
         return
@@ -60,6 +67,24 @@ def _require_few_blocks(name: str, replicated: object, tensors: Collection[str])
             f"The adapter {name} asks for {blocks:,} blocks ({_REPLICATED}), and its weights are those of at most "
             f"{stored:,}. Download it, or save the adapter, again."
         )
+
+
+def _require_few_rounds(name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse weights that are first approximated in rounds without end, and then replaced by those of the file."""
+    in_text = _ROUNDS.search(str(settings.get(_DRAWN_BY)))
+    section = settings.get(_LOFTQ)
+    rounds = {_DRAWN_BY: in_text[1] if in_text else 0}
+    if isinstance(section, Mapping):
+        rounds |= {f"{_LOFTQ}.{_LOFTQ_ROUNDS}": section.get(_LOFTQ_ROUNDS, 0)}
+    for setting, number in rounds.items():
+        # of ten digits no number is made, which may have millions
+        digits = str(number)
+        if len(digits) > 9 or (digits.isdecimal() and int(digits) > _MOST_ROUNDS):
+            raise ModelError(
+                f"The adapter {name} asks for {elided(digits, 20)} rounds of approximation ({setting}) before its "
+                f"weights are read; allowed: at most {_MOST_ROUNDS:,}. Set {_DRAWN_BY} to true in its "
+                "adapter_config.json where its weights need none."
+            )
 
 
 def _patterns_of(settings: Mapping[str, Any]) -> Iterator[str]:

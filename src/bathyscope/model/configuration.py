@@ -1,5 +1,6 @@
 """The configuration of a checkpoint: a folder's, a hub model's or a GGUF file's, read alone."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,11 @@ from bathyscope.model.place import folder_of, require_hub
 _BLOCK_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
 _MOST_BLOCKS = 1_000
 """Several times the deepest published model; the outline of each costs an estimate some milliseconds."""
+_MOST_LABELS = 100_000
+"""Whose names the library writes out, and which no language model has."""
+_IMPLEMENTATIONS = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
+"""Entries by which the library fetches a kernel from the hub and runs it, where they name a repository."""
+_WORD = re.compile(r"\w*")
 
 
 def gguf_config(name: str, file: GgufFile) -> Any:
@@ -75,16 +81,32 @@ def read_declared(source: str, revision: str | None) -> Mapping[str, Any]:
     if not isinstance(declared, Mapping):
         kind = type(declared).__name__
         raise OSError(f"its config.json holds a {kind}, and a configuration has names and values")
-    _require_blocks(declared)
+    _require_modest(declared)
     family_for(str(declared.get("model_type")))
     return declared
 
 
-def _require_blocks(declared: Mapping[str, Any]) -> None:
-    """Refuse a number of blocks that no model has; millions of them would be built for minutes."""
+def _require_modest(declared: Mapping[str, Any]) -> None:
+    """Refuse numbers of blocks and labels that no model has; millions of them would be made for minutes."""
     nested = declared.get("text_config")
     for config in (declared, *([nested] if isinstance(nested, Mapping) else [])):
+        _require_no_kernels(config)
+        labels = config.get("num_labels")
+        if isinstance(labels, int) and labels > _MOST_LABELS:
+            raise OSError(f"its config.json says num_labels: {labels}; at most {_MOST_LABELS:,} are named")
         for name in _BLOCK_COUNTS:
             count = config.get(name)
             if isinstance(count, int) and not 0 < count <= _MOST_BLOCKS:
                 raise OSError(f"its config.json says {name}: {count}; a model has 1 to {_MOST_BLOCKS:,} blocks")
+
+
+def _require_no_kernels(config: Mapping[str, Any]) -> None:
+    """Refuse a configuration that names the code of a repository."""
+    for name in _IMPLEMENTATIONS:
+        value = config.get(name)
+        for choice in value.values() if isinstance(value, Mapping) else [value]:
+            if isinstance(choice, str) and not _WORD.fullmatch(choice):
+                raise OSError(
+                    f"its config.json says {name}: {elided(repr(choice), 60)}, which is code of a repository; a "
+                    "configuration names none"
+                )

@@ -20,6 +20,7 @@ from bathyscope.prompts.files import check_exists, open_text, require_folder
 from bathyscope.prompts.levels import in_turn
 from bathyscope.prompts.parsed_source import CORPUS_SUFFIXES
 from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.tokenizer import ask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -209,7 +210,7 @@ def _within(path: str, prompts: Iterable[Prompt], tokens: int | None) -> Iterato
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    return list(ask(tokenizer, text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
 def _token_stream(text: Text, tokenizer: PreTrainedTokenizerBase) -> Iterator[int]:
@@ -232,7 +233,8 @@ def _token_stream(text: Text, tokenizer: PreTrainedTokenizerBase) -> Iterator[in
 
 def _tokens_of(tokenizer: PreTrainedTokenizerBase, before: str, current: str, after: str) -> Iterator[int]:
     """Tokens that start in ``current``; where nothing comes after it, also those at its very end."""
-    encoded = tokenizer(before + current + after, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    text = before + current + after
+    encoded = ask(tokenizer, text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     first = len(before)
     last = first + len(current) if after else float("inf")
     for token, (start, _) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):

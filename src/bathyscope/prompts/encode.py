@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bathyscope.errors import PromptError
 from bathyscope.prompts.answers import Span
 from bathyscope.prompts.chat import ChatTemplate, Turns
+from bathyscope.prompts.tokenizer import ask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -69,11 +69,7 @@ class Encoder:
         encoding_options: dict[str, Any] = {} if special else {"add_special_tokens": False}
         if with_spans:
             encoding_options |= {"return_offsets_mapping": True, "return_special_tokens_mask": True}
-        try:
-            encoded = self.tokenizer(text, verbose=False, **encoding_options)
-        # the library of tokenizers raises plain Exceptions
-        except Exception as error:
-            raise PromptError(f"its tokenizer refuses the text ({error}); give another text, or token ids.") from error
+        encoded = ask(self.tokenizer, text, verbose=False, **encoding_options)
         ids = list(encoded["input_ids"])
         begins_twice = (special or self.chat) and self._begins_twice(text, ids)
         spans: tuple[Span, ...] = ()
@@ -93,5 +89,5 @@ class Encoder:
             # one of them is the template's, and the other one too, or the tokenizer's against its orders
             return True
         # The text itself begins with BOS (a chat written out); a text of two BOS means both.
-        plain = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        plain = ask(self.tokenizer, text, add_special_tokens=False, verbose=False)["input_ids"]
         return list(plain[:2]) != ids[:2]

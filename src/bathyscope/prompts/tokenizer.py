@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bathyscope.core.gguf_headers import quick_headers
 from bathyscope.core.network import cache_alone_without_network
-from bathyscope.errors import ModelError, warn
+from bathyscope.core.text import elided
+from bathyscope.errors import ModelError, PromptError, warn
+from bathyscope.prompts.tokenizer_growth import require_little_growth
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+_Answer = TypeVar("_Answer")
+_LONGEST_REASON: Final = 200
+_PANIC: Final = "PanicException"
+"""Of the library's own language, which Python's code cannot import."""
 VOCABULARY_FILES = (
     *("tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "spiece.model"),
     *("sentencepiece.bpe.model", "vocab.json", "vocab.txt"),
@@ -29,6 +35,22 @@ PROBE = (
     "हिन्दी 🦆👩\u200d🚀   \n end "
 )
 """What pre-tokenizers and normalisers differ on: digits, contractions, runs of space, scripts, code."""
+
+
+def ask(call: Callable[..., _Answer], *arguments: Any, **options: Any) -> _Answer:
+    """Call a tokenizer, or one of its methods.
+
+    Raises:
+        PromptError: it refuses. The library raises plain Exceptions; expressions of a ``tokenizer.json`` that look
+            through a text too often end in an exception that no ``except Exception`` catches.
+    """
+    try:
+        return call(*arguments, **options)
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
+        reason = elided(error, _LONGEST_REASON)
+        raise PromptError(f"its tokenizer refuses the text ({reason}); give another text, or token ids.") from error
 
 
 def load_tokenizer(
@@ -52,10 +74,15 @@ def load_tokenizer(
         return None
     try:
         with nullcontext() if folder.is_dir() else cache_alone_without_network():
+            file = _own_file(source, revision)
+            if file is not None:
+                require_little_growth(file, str(source))
             picked = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
             own_tokenizer = picked
-            if _has_own_file(source, revision):
+            if file is not None:
                 own_tokenizer = PreTrainedTokenizerFast.from_pretrained(source, revision=revision or "main")
+    except ModelError:
+        raise
     # transformers raises whatever its parsers raise; all mean that there is no usable tokenizer.
     except Exception as error:
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
@@ -65,13 +92,13 @@ def load_tokenizer(
         ) from error
     # What transformers picks by the model's type may cut text in another way than the checkpoint was trained with.
     chosen = picked
-    if picked(PROBE, verbose=False)["input_ids"] != own_tokenizer(PROBE, verbose=False)["input_ids"]:
+    if _probed(picked, source) != _probed(own_tokenizer, source):
         warn(
             f"For this model type transformers picks {type(picked).__name__}, which cuts text differently from "
             f"{source}'s own tokenizer.json; the checkpoint's own is used.",
         )
         chosen = own_tokenizer
-    if not chosen(PROBE, add_special_tokens=False, verbose=False)["input_ids"]:
+    if not _probed(chosen, source, add_special_tokens=False):
         raise ModelError(
             f"The tokenizer of {source} turns text into no tokens: its vocabulary is missing. Add the "
             "model's tokenizer.json, or give token ids as prompts."
@@ -96,7 +123,7 @@ def load_gguf_tokenizer(file: Path) -> PreTrainedTokenizerBase:
             f"The tokenizer of {file} cannot be built: {reason}. Give another one (load(..., tokenizer=...)), or token "
             "ids as prompts."
         ) from error
-    if not tokenizer(PROBE, add_special_tokens=False, verbose=False)["input_ids"]:
+    if not _probed(tokenizer, file, add_special_tokens=False):
         raise ModelError(
             f"The tokenizer of {file} turns text into no tokens. Give another one (load(..., tokenizer=...)), or token "
             "ids as prompts."
@@ -104,15 +131,33 @@ def load_gguf_tokenizer(file: Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def _has_own_file(source: str | Path, revision: str | None) -> bool:
+def _probed(tokenizer: PreTrainedTokenizerBase, source: str | Path, **options: bool) -> list[int]:
+    """Return the tokens of ``PROBE``.
+
+    Raises:
+        ModelError: the tokenizer refuses it.
+    """
+    try:
+        return list(ask(tokenizer, PROBE, verbose=False, **options)["input_ids"])
+    except PromptError as error:
+        raise ModelError(
+            f"The tokenizer of {source} cannot be used: {error.__cause__}. Download it again; prompts of token ids "
+            "need no tokenizer."
+        ) from error
+
+
+def _own_file(source: str | Path, revision: str | None) -> Path | None:
+    """Return the ``tokenizer.json`` of a checkpoint; None where it has none."""
     from transformers.utils import cached_file
 
     if Path(source).is_dir():
-        return (Path(source) / "tokenizer.json").is_file()
+        file = Path(source) / "tokenizer.json"
+        return file if file.is_file() else None
     try:
-        return cached_file(source, "tokenizer.json", revision=revision) is not None
-    except OSError:  # the model has a tokenizer (it has just been loaded), but not as this file
-        return False
+        cached = cached_file(source, "tokenizer.json", revision=revision)
+        return None if cached is None else Path(cached)
+    except OSError:  # its tokenizer, if it has one, is in other files
+        return None
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -189,11 +234,11 @@ def pieces(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase | None) -> lis
     texts = []
     for first in range(0, len(ids), _CONTEXT):
         start = max(0, first - _CONTEXT)
-        before = str(tokenizer.decode(list(ids[start:first]))) if first else ""
+        before = str(ask(tokenizer.decode, list(ids[start:first]))) if first else ""
         for end in range(first + 1, min(first + _CONTEXT, len(ids)) + 1):
-            text = str(tokenizer.decode(list(ids[start:end])))
+            text = str(ask(tokenizer.decode, list(ids[start:end])))
             # A token that ends half a character changes what was decoded before it; it is then decoded alone.
             alone = not text.startswith(before)
-            texts.append(str(tokenizer.decode([ids[end - 1]])) if alone else text[len(before) :])
+            texts.append(str(ask(tokenizer.decode, [ids[end - 1]])) if alone else text[len(before) :])
             before = text
     return texts

@@ -52,6 +52,17 @@ def test_tensors_are_converted(tmp_path: Path) -> None:
     assert torch.equal(found, value.bfloat16())
 
 
+def test_a_header_has_at_most_a_hundred_megabytes(tmp_path: Path) -> None:
+    longest = 100_000_000
+    for length, message in (
+        (longest + 1, r"a header of 100,000,001 bytes, and at most 100,000,000 are read"),
+        (longest, "JSONDecodeError"),
+    ):
+        (tmp_path / "x.safetensors").write_bytes(length.to_bytes(8, "little") + b"{")
+        with pytest.raises(ModelError, match=message):
+            _ = CheckpointFile(tmp_path / "x.safetensors").places
+
+
 def test_tensors_begin_at_a_cache_line() -> None:
     """Kernels add up in another order elsewhere."""
     shapes = {str(number): Shape((3, number), torch.float32) for number in (5, 6, 7)}

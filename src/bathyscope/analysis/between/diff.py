@@ -39,6 +39,7 @@ from bathyscope.model.in_hand import has_adapters
 from bathyscope.model.reading import PromptReading, tokens_in_common, vocabularies_differ
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts, warn_of_repeats
+from bathyscope.prompts.tokenizer import ask
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.histories import Tree, grafted
@@ -286,7 +287,7 @@ def _texts(read: Prompts, longest: int, top_PT: NDArray[np.int64]) -> list[NDArr
     def written(token: int) -> str:
         if token < 0:
             return ""
-        return str(token) if tokenizer is None else str(tokenizer.decode([token]))
+        return str(token) if tokenizer is None else str(ask(tokenizer.decode, [token]))
 
     text_by_id = {int(token): written(int(token)) for token in np.unique(np.concatenate([ids_PT[None], top_PT]))}
     return [np.vectorize(text_by_id.__getitem__, otypes=[str])(ids) for ids in (ids_PT, *top_PT)]

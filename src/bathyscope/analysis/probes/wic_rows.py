@@ -12,6 +12,7 @@ from bathyscope.errors import PromptError, describe_value
 from bathyscope.prompts.files import read_rows
 from bathyscope.prompts.hub import hub_rows
 from bathyscope.prompts.prompt import whole_number
+from bathyscope.prompts.tokenizer import ask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -94,7 +95,7 @@ def _use(row: Mapping[str, Any], side: str, tokenizer: PreTrainedTokenizerBase, 
     sentence, start, end = row[f"sentence{side}"], _number(row, f"start{side}"), _number(row, f"end{side}")
     if not isinstance(sentence, str) or not 0 <= start < end <= len(sentence):
         raise PromptError(f"start{side}={start} and end{side}={end} do not lie within sentence{side}={sentence!r:.80}.")
-    encoded = tokenizer(sentence, return_offsets_mapping=True, verbose=False)
+    encoded = ask(tokenizer, sentence, return_offsets_mapping=True, verbose=False)
     ids, spans = encoded["input_ids"], encoded["offset_mapping"]
     # The last token that covers the word has attended to all of it. Special tokens cover (0, 0) and never match.
     covering = [place for place, (first, last) in enumerate(spans) if first < end and last > start]

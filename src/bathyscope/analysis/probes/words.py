@@ -12,6 +12,7 @@ import numpy as np
 
 from bathyscope.errors import OptionError, PromptError, describe_value
 from bathyscope.prompts.files import open_text
+from bathyscope.prompts.tokenizer import ask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -61,7 +62,7 @@ def place_words(
     last ``window`` tokens of context and word together. A word whose tokens cannot be told from the context's is left
     out.
     """
-    before = list(tokenizer(context, add_special_tokens=False, verbose=False)["input_ids"])
+    before = list(ask(tokenizer, context, add_special_tokens=False, verbose=False)["input_ids"])
     if len(before) < window - 1:
         # a window is longer than the words in it
         fits = len(before) + 1
@@ -80,7 +81,7 @@ def place_words(
             break
         batch = [words[i] for i in order[first : first + _AT_ONCE]]
         texts = [f"{context} {word}" for word in batch]
-        for word, ids in zip(batch, tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]):
+        for word, ids in zip(batch, ask(tokenizer, texts, add_special_tokens=False, verbose=False)["input_ids"]):
             number = len(ids) - len(before) if list(ids[: len(before)]) == before else 0
             # 0 counts words whose first token merges with the end of the context.
             numbers[number] += 1
@@ -92,7 +93,7 @@ def place_words(
 
 def _in_front(context: str, before: list[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The special tokens that the tokenizer puts before a text."""
-    whole = list(tokenizer(context, verbose=False)["input_ids"])
+    whole = list(ask(tokenizer, context, verbose=False)["input_ids"])
     places = range(len(whole) - len(before) + 1)
     return whole[: next((i for i in places if whole[i : i + len(before)] == before), 0)]
 

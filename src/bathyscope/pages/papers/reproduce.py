@@ -191,7 +191,7 @@ class ReproductionPlan:
         return Reproduced(self.target, outcomes, figure_files, rows, lacking)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reproduced(TabledResult):
     """The outcome of a reproduction.
 

@@ -20,6 +20,7 @@ from bathyscope.model.anatomy.gaps import gap, tolerance
 from bathyscope.model.anatomy.independence import depends_on_padding
 from bathyscope.model.anatomy.recording import reset_rotary
 from bathyscope.model.continuing import writes_on_a_cache
+from bathyscope.prompts.tokenizer import ask
 
 # Tokens that are written to see whether padding changes them: one on the prompts, one on the cache.
 _TRIED = 2
@@ -128,7 +129,7 @@ class Writer:
     def _decode_answer(self, ids: Sequence[int], until: tuple[str, ...]) -> str:
         # The token that ended a row is no part of its text.
         kept_ids = ids[:-1] if ids and ids[-1] in self._ends else ids
-        text = str(self._tokenizer.decode(kept_ids, skip_special_tokens=True))
+        text = str(ask(self._tokenizer.decode, kept_ids, skip_special_tokens=True))
         return str(postprocess_generated_text(text, list(until), None))
 
     def _generate(self, prompts: Sequence[tuple[int, ...]], **options: Any) -> Any:
@@ -214,7 +215,7 @@ class _Ends(StoppingCriteria):
         return tuple(self._done)
 
     def _has_stop(self, ids: Sequence[int]) -> bool:
-        text = self._tokenizer.decode(ids, skip_special_tokens=False) if self._until else ""
+        text = ask(self._tokenizer.decode, ids, skip_special_tokens=False) if self._until else ""
         return any(stop in text for stop in self._until)
 
 

@@ -21,6 +21,7 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError, warn
 from bathyscope.model import Model
 from bathyscope.prompts.harness.loading import WRITTEN, Benchmark, build_requests, quietly
+from bathyscope.prompts.tokenizer import ask
 from bathyscope.surgery.benchmarks.answers import Question, Writer
 from bathyscope.surgery.benchmarks.result import CUT_OFF, per_document
 
@@ -155,10 +156,10 @@ def _limit_of(task: Any, window: int | None, tokenizer: Any) -> int | None:
         return None
     answers = [task.doc_to_target(instance.doc) for instance in task.instances]
     texts = {str(text) for answer in answers for text in (answer if isinstance(answer, list | tuple) else [answer])}
-    longest = max(len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts)
+    longest = max(len(ask(tokenizer, text, add_special_tokens=False).input_ids) for text in texts)
     most = max(_USUAL_LIMIT, _ROOM_FOR_OTHERS * longest)
     if window is not None:
-        question = max(len(tokenizer(str(instance.args[0])).input_ids) for instance in task.instances)
+        question = max(len(ask(tokenizer, str(instance.args[0])).input_ids) for instance in task.instances)
         most = min(most, max(window - question, window // 2))
     return most
 
@@ -177,7 +178,7 @@ def prepared(benchmark: Benchmark, tokenizer: Any) -> tuple[int, dict[str, str]]
         "requests": requests,
         "documents": [dict(instance.doc) for instance in benchmark.task.instances if instance.idx == 0],
         "scoring": [config.get(entry) for entry in _SCORING],
-        "tokens": [tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer(list(texts)).input_ids],
+        "tokens": [tokenizer.bos_token_id, tokenizer.eos_token_id, ask(tokenizer, list(texts)).input_ids],
     }
     return len(requests), {name: _hash_of(source) for name, source in sources.items()}
 
