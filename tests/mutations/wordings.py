@@ -8,8 +8,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/run",
         "a-run-that-ended-early-read-all-of-its-source",
-        "if self.unread else self.identity.dataset",
-        "if False else self.identity.dataset",
+        "if self.unread else source",
+        "if False else source",
         "pages/head/test_answer.py::test_commands_name_the_prompts_of_a_run_that_ended_before_its_source",
     ),
     Bug(
