@@ -67,7 +67,7 @@ TIERS = Tiers(read(), guards())
 
 def pytest_configure(config: pytest.Config) -> None:
     """What records costs runs all cases of what it records."""
-    TIERS.leaves_sweeps = not config.pluginmanager.hasplugin("tests.support.timed")
+    TIERS.leaves_costly = not config.pluginmanager.hasplugin("tests.support.timed")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from support import tiers
-from support.tiers import BOUND, BOUND_OF_GUARDS, LISTED, SWEEP, TABLE, Cost, Tiers, read, spread, tabled, write
+from support.tiers import BOUND, BOUND_OF_ALL, BOUND_OF_GUARDS, LISTED, TABLE, Cost, Tiers, read, spread, tabled, write
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COSTS = read()
@@ -110,17 +110,18 @@ def test_no_function_has_more_than_its_share(cases: int, seconds: float, others:
 
 
 @given(st.integers(1, 40), st.floats(0, 100), st.floats(0.1, 1000))
-def test_a_sweep_keeps_a_case_and_its_share(cases: int, seconds: float, others: float) -> None:
+def test_what_costs_much_keeps_its_share(cases: int, seconds: float, others: float) -> None:
     costs = {"tests/a.py::test_a": Cost(cases, seconds), "tests/b.py": Cost(9, others)}
     judged = Tiers(costs)
     kept = judged.usual("tests/a.py::test_a", cases)
     assert kept >= judged.quick("tests/a.py::test_a", cases)
-    assert kept
     # the quick ones, spread otherwise, come on top
-    assert (len(kept) - 1) * seconds / cases <= (SWEEP + BOUND) * (seconds + others) + 1e-9
+    assert len(kept) * seconds / cases <= (BOUND_OF_ALL + BOUND) * (seconds + others) + 1e-9
+    # and no case is left out that fits
+    assert len(kept) == cases or (len(kept) + 1) * seconds / cases > BOUND_OF_ALL * (seconds + others) - 1e-9
     for guard in ("tests/a.py", "tests/a.py::test_a"):
         assert Tiers(costs, {guard}).usual("tests/a.py::test_a", cases) == set(range(cases))
-    judged.leaves_sweeps = False
+    judged.leaves_costly = False
     assert judged.usual("tests/a.py::test_a", cases) == set(range(cases))
 
 
@@ -149,9 +150,9 @@ def test_without_a_table_every_test_is_quick(tmp_path: Path) -> None:
         ([], 0.03, [], []),  # three of a hundred thousand parts of the whole
         ([], 0.06, [1, 3, 5, 7, 9], []),
         ([], 0.15, [1, 2, 3, 4, 6, 7, 8, 9], []),
-        ([], 2.0, range(10), []),  # what a sweep may have
-        ([], 5.0, [0, 2, 5, 7], [1, 3, 4, 6, 8, 9]),
-        ([], 900.0, [0], range(1, 10)),  # one stays
+        ([], 0.2, range(1, 10), []),  # twenty of them
+        ([], 0.5, [0, 2, 5, 7], [1, 3, 4, 6, 8, 9]),
+        ([], 900.0, [], range(10)),  # none fits
         ([pytest.mark.each], 5.0, range(10), []),
         ([pytest.mark.each], 900.0, range(10), []),
         ([pytest.mark.contract], 900.0, [], []),

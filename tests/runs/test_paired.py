@@ -37,6 +37,12 @@ def surveyed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def opened_once(surveyed: Path) -> Run:
+    """The run with controls, for tests that change nothing of it."""
+    return bathyscope.open(surveyed / "run")
+
+
 @pytest.fixture
 def run(surveyed: Path, tmp_path: Path) -> Path:
     """A copy that a test may change."""
@@ -160,14 +166,14 @@ CONTROLS = (*(f"untrained-{n}" for n in range(3)), "shuffled_blocks-0", "shuffle
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_a_control_is_what_it_says_and_not_what_its_folder_is_called(
-    surveyed: Path, says: str, data: st.DataObject
+    opened_once: Run, says: str, data: st.DataObject
 ) -> None:
     """Stored by this version, by an earlier one (no note), or by one that called it after its model (weights alone)."""
-    opened = bathyscope.open(surveyed / "run")
-    sources = {"run": replace(opened, controls={}), **{label: opened.controls[label] for label in CONTROLS}}
+    controls = opened_once.controls
+    sources = {"run": replace(opened_once, controls={}), **{label: controls[label] for label in CONTROLS}}
     folders = data.draw(st.lists(st.sampled_from([*CONTROLS, "untrained-7", "shuffled_text-8"]), unique=True))
     named = {folder: data.draw(st.sampled_from(sorted(sources))) for folder in folders}
-    run = replace(opened, controls={folder: _written(sources[source], says) for folder, source in named.items()})
+    run = replace(opened_once, controls={folder: _written(sources[source], says) for folder, source in named.items()})
     for folder, source in named.items():
         kind, actual = folder.rpartition("-")[0], source.rpartition("-")[0]
         # whatever tells less than a name leaves untrained ones of the run's own weights

@@ -6,9 +6,9 @@ functions of a file cost that are not listed stands under the name of the file. 
 the whole is above ``BOUND``, or above ``BOUND_OF_GUARDS`` where a planted bug names it. Of one with many cases as many
 stay in ``make test`` as fit, spread evenly over the list. What costs little, and a new test, is quick.
 
-A sweep of many cases whose share is above ``SWEEP`` leaves to ``make test-thorough`` what does not fit into that, at
-least one case staying; not where a planted bug names the test, which may need any of its cases to be noticed, and
-not where ``@pytest.mark.each`` says that every case is a test of its own, for which no other stands.
+One whose share is above ``BOUND_OF_ALL`` leaves to ``make test-thorough`` the cases that do not fit into that; not
+where a planted bug names the test, which may need any of its cases to be noticed, and not where ``@pytest.mark.each``
+says that every case is a test of its own, for which no other stands.
 
 ``@pytest.mark.contract`` keeps a test in ``make test`` whatever it costs: what nothing else there would notice.
 """
@@ -30,7 +30,7 @@ BOUND: Final = 0.00003
 """Share of the CPU seconds of all tests that one test function of ``make test`` may have."""
 BOUND_OF_GUARDS: Final = 0.0007
 """The same of a function that a planted bug names."""
-SWEEP: Final = 0.002
+BOUND_OF_ALL: Final = 0.0002
 """Share of the whole that the cases of one test function may have in ``make test-all``."""
 LISTED: Final = 0.3
 """CPU seconds from which a test function has a row of its own."""
@@ -106,26 +106,26 @@ class Tiers:
     def __init__(self, costs: Mapping[str, Cost], guards: Collection[str] = ()) -> None:
         self.costs, self.guards = costs, guards
         self.seconds = sum(cost.seconds for cost in costs.values())
-        self.leaves_sweeps = True
+        self.leaves_costly = True
 
     def quick(self, function: str, cases: int) -> set[int]:
         """The positions of the cases that stay in ``make test``, of so many."""
-        return self._fitting(function, cases, BOUND_OF_GUARDS if self._is_guard(function) else BOUND, 0)
+        return self._fitting(function, cases, BOUND_OF_GUARDS if self._is_guard(function) else BOUND)
 
     def usual(self, function: str, cases: int) -> set[int]:
         """The positions of the cases that stay in ``make test-all``, those of ``make test`` among them."""
-        if not self.leaves_sweeps or self._is_guard(function):
+        if not self.leaves_costly or self._is_guard(function):
             return set(range(cases))
-        return self._fitting(function, cases, SWEEP, 1) | self.quick(function, cases)
+        return self._fitting(function, cases, BOUND_OF_ALL) | self.quick(function, cases)
 
     def _is_guard(self, function: str) -> bool:
         return function in self.guards or function.partition("::")[0] in self.guards
 
-    def _fitting(self, function: str, cases: int, share: float, least: int) -> set[int]:
+    def _fitting(self, function: str, cases: int, share: float) -> set[int]:
         cost, most = self.costs.get(function), share * self.seconds
         if cost is None or cost.seconds <= most:
             return set(range(cases))
-        return spread(max(least, int(most * cost.cases / cost.seconds)), cases)
+        return spread(int(most * cost.cases / cost.seconds), cases)
 
     def mark(self, items: Sequence[pytest.Item]) -> None:
         """Marks the slow and thorough ones of a function's cases; those marked by hand are left alone."""
