@@ -28,7 +28,7 @@ from bathyscope.pages.comparison.next_step import comparison_facts
 from bathyscope.pages.head.canvas import Canvas
 from bathyscope.pages.head.layouts import NARROW, WIDE, ProfileLayout
 from bathyscope.pages.head.numbers import Points, read_profile
-from bathyscope.pages.head.shares import DepthRow, ShareAxis, draw_share
+from bathyscope.pages.head.shares import MarkedDepth, ShareAxis, draw_share
 from bathyscope.pages.head.svg import print_svg
 from bathyscope.pages.text.environment import environment
 from bathyscope.runs.depth_table import estimator_name
@@ -158,13 +158,13 @@ def draw_comparison(curves: list[RunCurve], layout: ProfileLayout, digits: int =
     return canvas
 
 
-def _make_row(curve: RunCurve, role: str, layout: ProfileLayout, digits: int) -> DepthRow:
+def _make_row(curve: RunCurve, role: str, layout: ProfileLayout, digits: int) -> MarkedDepth:
     """Return the row of a run: its name and its depth in per cent, without the interval where that has no room."""
     label, shorter = (f"{elided(curve.name, letters)} {100 * curve.ratio:.{digits}f} %" for letters in (_LETTERS, _FEW))
     ends = Estimate(curve.ratio, 100 * curve.low, 100 * curve.high)
     remark = ends.interval(f".{min(digits, 1)}f") if ends.has_interval else ""
     x, low, high = (layout.across(share, 1.0) for share in (curve.ratio, curve.low, curve.high))
-    return DepthRow(x, low, high, role, label, remark, (shorter, ""), layout.label, role_of_words=role)
+    return MarkedDepth(x, low, high, role, label, remark, (shorter, ""), layout.label, role_of_words=role)
 
 
 def _read_side(comparison: Comparison, side: ComparedPrompts) -> RunCurve:

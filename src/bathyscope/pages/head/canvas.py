@@ -165,7 +165,7 @@ Element = Words | Stroke | Area | Tile | Dot
 
 
 @dataclass(frozen=True)
-class Frame:
+class NumberFrame:
     """Where the numbers of a picture are: its horizontal axis from 0 to ``end``, its vertical one from 0 to 1.
 
     Args:
@@ -200,7 +200,7 @@ class Canvas:
     def __init__(self, width: float) -> None:
         self.width = width
         self.height = 0.0
-        self.frame: Frame | None = None
+        self.frame: NumberFrame | None = None
         self.elements: list[Element] = []
 
     text, rect, circle, area = _adds(Words), _adds(Tile), _adds(Dot), _adds(Area)

@@ -9,7 +9,7 @@ from bathyscope.pages.head.canvas import Canvas
 from bathyscope.pages.head.layouts import TILES_UP_TO, ProfileLayout
 from bathyscope.pages.head.numbers import Mark, Profile
 from bathyscope.pages.head.sentences import MATTERS, SHORT_LABELS, interval_text, mark_label
-from bathyscope.pages.head.shares import DepthRow, ShareAxis, draw_share
+from bathyscope.pages.head.shares import MarkedDepth, ShareAxis, draw_share
 
 _ROLE: Final = {"half": "blue", "readable": "blue", "own": "green"}
 _SHORTER: Final = {
@@ -20,7 +20,7 @@ _SHORTER: Final = {
 """Words of a label that are left out where there is no room."""
 
 
-def list_rows(profile: Profile, layout: ProfileLayout) -> list[DepthRow]:
+def list_rows(profile: Profile, layout: ProfileLayout) -> list[MarkedDepth]:
     """Return the depths from the deepest to the shallowest, so that no mark's line runs through a label to its left."""
     rows = [(mark, _ROLE[mark.name], mark_label(mark)) for mark in profile.marks]
     names = {mark.name for mark in profile.marks}
@@ -33,12 +33,12 @@ def list_rows(profile: Profile, layout: ProfileLayout) -> list[DepthRow]:
     return [_make_row(profile, layout, mark, role, words) for mark, role, words in rows]
 
 
-def _make_row(profile: Profile, layout: ProfileLayout, mark: Mark, role: str, words: tuple[str, str]) -> DepthRow:
+def _make_row(profile: Profile, layout: ProfileLayout, mark: Mark, role: str, words: tuple[str, str]) -> MarkedDepth:
     (label, interval), shorter, is_control = words, words[0], role == "muted"
     for phrase, replacement in _SHORTER.items():
         shorter = shorter.replace(phrase, replacement)
     x, low, high = (layout.across(place, profile.n_blocks) for place in (mark.value, mark.low, mark.high))
-    return DepthRow(
+    return MarkedDepth(
         x,
         low,
         high,

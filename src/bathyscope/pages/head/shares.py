@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bathyscope.pages.head.canvas import Canvas, Frame, text_width
+from bathyscope.pages.head.canvas import Canvas, NumberFrame, text_width
 from bathyscope.pages.head.layouts import ProfileLayout
 from bathyscope.pages.head.numbers import Points
 
@@ -42,7 +42,7 @@ class ShareAxis:
     def draw(self, canvas: Canvas, words: str) -> None:
         """Draw lines at none, half and all of the tokens, with their words in the room that there is."""
         layout = self.layout
-        canvas.frame = Frame(layout.left, self.top, layout.inner, layout.plot, self.end)
+        canvas.frame = NumberFrame(layout.left, self.top, layout.inner, layout.plot, self.end)
         for share in (0.0, 0.5, 1.0):
             canvas.line(layout.left, self.up(share), layout.width - layout.right, self.up(share), "grid")
             canvas.text(
@@ -79,7 +79,7 @@ def draw_share(
 
 
 @dataclass(frozen=True)
-class DepthRow:
+class MarkedDepth:
     """One depth of a picture, in a row of its own above the curves.
 
     Args:

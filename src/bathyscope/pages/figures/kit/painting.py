@@ -19,7 +19,7 @@ from matplotlib.text import Annotation
 from bathyscope.pages.figures.kit.relabel import mark_label
 from bathyscope.pages.figures.kit.surface import AxesSurface
 from bathyscope.pages.figures.kit.texts import measure_text
-from bathyscope.pages.head.canvas import ROLES, Area, Canvas, Dot, Element, Frame, Stroke, Tile, Words
+from bathyscope.pages.head.canvas import ROLES, Area, Canvas, Dot, Element, NumberFrame, Stroke, Tile, Words
 
 _POINTS_PER_INCH: Final = 72
 _SIDES: Final = {"start": "left", "middle": "center", "end": "right"}
@@ -44,7 +44,7 @@ def paint(figure: FigureBase, draw: Callable[[float], Canvas]) -> None:
     canvas = draw(width)
     # Where there is less height than the picture has, it is drawn as a wider one, in smaller letters.
     canvas = draw(width * max(1.0, canvas.height * width / canvas.width / height))
-    frame = canvas.frame or Frame(0.0, 0.0, canvas.width, canvas.height, canvas.width)
+    frame = canvas.frame or NumberFrame(0.0, 0.0, canvas.width, canvas.height, canvas.width)
     painter = _Painter(ax, frame, _POINTS_PER_INCH * width / canvas.width)
     for element in canvas.elements:
         painter.add(element)
@@ -59,7 +59,7 @@ class _Painter:
         points: of a unit of the canvas.
     """
 
-    def __init__(self, ax: Axes, frame: Frame, points: float) -> None:
+    def __init__(self, ax: Axes, frame: NumberFrame, points: float) -> None:
         self._ax = ax
         self._frame = frame
         self._points = points
