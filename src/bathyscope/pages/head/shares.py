@@ -11,6 +11,8 @@ from bathyscope.pages.head.canvas import Canvas, NumberFrame, text_width
 from bathyscope.pages.head.layouts import ProfileLayout
 from bathyscope.pages.head.numbers import Points
 
+_SMALLEST: Final = 0.8
+"""Size of letters, as a share of the usual one, below which words are left out."""
 _FEW_WORDS: Final = "% of tokens with their final prediction"
 
 
@@ -145,6 +147,7 @@ class MarkedDepth:
         for label, remark in ((self.label, self.remark), self.shorter):
             width = text_width(label, self.size, bold=self.bold)
             width += text_width(remark, layout.note) + 0.6 * layout.note
-            if width <= room:
+            # Next to a mark, letters may be a little smaller before words are left out.
+            if width * (1.0 if layout.own_line else _SMALLEST) <= room:
                 break
         return label, remark, width
