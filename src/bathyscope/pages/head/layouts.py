@@ -21,6 +21,7 @@ class ProfileLayout:
         tiles_up_to: blocks above which added loss is drawn as bars.
         own_line: whether a depth's label is above its mark and not next to it, and words are few: a narrow layout.
         class_name: of the element in a page.
+        few_words: whether a label rather has fewer words than covers its interval.
     """
 
     width: float
@@ -36,6 +37,7 @@ class ProfileLayout:
     tiles_up_to: int
     own_line: bool
     class_name: str
+    few_words: bool = False
 
     def across(self, place: float, end: float) -> float:
         """Return where a place of an axis from 0 to ``end`` is."""
@@ -56,5 +58,5 @@ _POINTS: Final = {True: 0.585, False: 0.62}
 
 def paper_layout(inches: float) -> ProfileLayout:
     """Return the layout of a picture of this width on paper, with letters of one size whatever the width."""
-    layout = NARROW if inches < _NARROW_INCHES else replace(WIDE, label=14, note=13)
+    layout = NARROW if inches < _NARROW_INCHES else replace(WIDE, label=14, note=13, few_words=True)
     return replace(layout, width=inches * 72 / _POINTS[layout.own_line])

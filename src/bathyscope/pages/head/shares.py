@@ -113,10 +113,7 @@ class MarkedDepth:
         if high > low:
             canvas.rect(low, y - 3, high - low, 6, role=role, radius=3, opacity=0.4)
         canvas.circle(x, y, 5.5, role)
-        left, right = min(low, x - 6) - 10, max(high, x + 6) + 10
-        # Fonts differ, and programs round the widths of their letters.
-        room = layout.width - 8 if layout.own_line else 0.95 * max(left, layout.width - right)
-        label, remark, width = self._choose_words(layout, room)
+        label, remark, width, room, (left, right) = self._choose_words(layout, low, high)
         # Where even the shorter words have no room, letters are smaller.
         scale = min(1.0, room / width)
         width *= scale
@@ -142,12 +139,25 @@ class MarkedDepth:
             remark_size=layout.note * scale,
         )
 
-    def _choose_words(self, layout: ProfileLayout, room: float) -> tuple[str, str, float]:
-        """Return label and remark with their width: the shorter ones where the others have no room."""
-        for label, remark in ((self.label, self.remark), self.shorter):
+    def _choose_words(
+        self, layout: ProfileLayout, low: float, high: float
+    ) -> tuple[str, str, float, float, tuple[float, float]]:
+        """Return label and remark, their width, the room for them, and where a text left and right of the mark ends.
+
+        Words are next to the interval where they have room there, else on it; on paper the shorter ones come first.
+        """
+        around_interval = min(low, self.x - 6) - 10, max(high, self.x + 6) + 10
+        places = [around_interval] if layout.own_line else [around_interval, (self.x - 16, self.x + 16)]
+        words = [(self.label, self.remark), self.shorter]
+        choices = [(phrase, place) for phrase in words for place in places]
+        if layout.few_words:
+            choices = [(phrase, place) for place in places for phrase in words]
+        for (label, remark), (left, right) in choices:
+            # Fonts differ, and programs round the widths of their letters.
+            room = layout.width - 8 if layout.own_line else 0.95 * max(left, layout.width - right)
             width = text_width(label, self.size, bold=self.bold)
             width += text_width(remark, layout.note) + 0.6 * layout.note
             # Next to a mark, letters may be a little smaller before words are left out.
             if width * (1.0 if layout.own_line else _SMALLEST) <= room:
                 break
-        return label, remark, width
+        return label, remark, width, room, (left, right)
