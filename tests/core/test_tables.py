@@ -10,7 +10,15 @@ import pandas as pd
 import pytest
 
 from bathyscope.core.estimates import Estimate
-from bathyscope.core.tables import THREE_DIGITS, TextTable, frame_table, html_cells, markdown_of
+from bathyscope.core.tables import (
+    THREE_DIGITS,
+    TextTable,
+    frame_table,
+    html_cells,
+    html_table,
+    markdown_of,
+    markdown_table,
+)
 
 ROW = ["choice", 12345, -0.012345, Estimate(-0.5, -1.0, 0.25), None, math.nan, True]
 HEADINGS = ["name", "count", "number", "estimate", "none", "nan", "truth"]
@@ -74,3 +82,27 @@ def test_markdown_has_titles_and_captions_and_nothing_in_it_acts() -> None:
 def test_a_row_of_another_length_than_the_headings_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="shorter"):
         TextTable(["a", "b"], [[1]]).cells()
+
+
+def test_a_cell_of_a_markdown_table_stays_in_it() -> None:
+    assert markdown_table(["", "n|"], [["drop:1|<b>", 3], ["a\nb", None]]) == [
+        r"|  | n\| |",
+        "|---|---|",
+        r"| drop:1\|&lt;b&gt; | 3 |",
+        r"| a\\nb | None |",
+    ]
+
+
+def test_a_table_in_html_has_headings_and_names_of_rows_and_nothing_in_it_acts() -> None:
+    rows = [["<b>&", 3, "\u202e'"], ["long" * 30, None, "x"], ["third", 1, 2]]
+    assert html_table(["name", "n", "<i>"], rows[:1], kind="numbers") == (
+        '<table class="numbers">\n<thead><tr><th scope="col">name</th><th scope="col">n</th>'
+        '<th scope="col">&lt;i&gt;</th></tr></thead>\n<tbody>\n<tr><th scope="row">&lt;b&gt;&amp;</th><td>3</td>'
+        "<td>\\u202e&#x27;</td></tr>\n</tbody>\n</table>"
+    )
+    cut = html_table([], rows, most=2, letters=80)
+    assert "<thead>" not in cut
+    assert f'<th scope="row">{("long" * 30)[:79]}…</th>' in cut
+    assert cut.endswith("</table><p>… and 1 more.</p>")
+    assert "third" not in cut
+    assert "more" not in html_table([], rows)

@@ -14,7 +14,6 @@ from bathyscope.core.text import (
     legible,
     level_text,
     literal_markdown,
-    markdown_table,
     scaled,
     signed,
     true_minus,
@@ -69,15 +68,6 @@ def test_a_number_is_rounded_before_its_prefix_is_chosen(value: float, text: str
 )
 def test_nothing_in_a_literal_text_acts_as_markdown(text: str, literal: str) -> None:
     assert literal_markdown(text) == literal
-
-
-def test_a_cell_of_a_markdown_table_stays_in_it() -> None:
-    assert markdown_table(["", "n|"], [["drop:1|<b>", 3], ["a\nb", None]]) == [
-        r"|  | n\| |",
-        "|---|---|",
-        r"| drop:1\|&lt;b&gt; | 3 |",
-        r"| a\\nb | None |",
-    ]
 
 
 @given(st.floats(-1e6, 1e6))

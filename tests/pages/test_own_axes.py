@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.text import Text
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 from support.artists import curve
 from support.synthetic import synthetic_run
@@ -328,13 +330,40 @@ def test_a_dollar_in_a_name_is_no_mathematics() -> None:
     assert not any(text.get_parse_math() for text in ax.get_legend().get_texts())
 
 
-def test_one_axes_shows_the_map_and_the_profile_is_a_panel() -> None:
+def test_one_axes_shows_the_map() -> None:
     figure, ax = plt.subplots()
     bathyscope.plot(RUN, "skip.future", ax)
     assert [other for other in figure.axes if other.get_label() != "<colorbar>"] == [ax]
 
 
-@pytest.mark.parametrize("panel", ["profile", "stages.signatures", "skip.prompts_future"])
+@pytest.mark.parametrize("size", [(7.0, 8.0), (4.0, 6.0), (7.0, 4.0)])
+def test_a_profile_stays_inside_of_somebodys_axes(size: tuple[float, float]) -> None:
+    figure, (ax, other) = plt.subplots(2, 1, figsize=size, layout="constrained")
+    artists = bathyscope.plot(complete_run(8, 4), "profile", ax)
+    figure.draw_without_rendering()
+    assert {type(artist) for artist in artists} >= {Annotation, Line2D, Rectangle}
+    for artist in artists:
+        box = artist.get_window_extent()
+        assert ax.bbox.x0 - 1 <= box.x0 <= box.x1 <= ax.bbox.x1 + 1, artist
+        assert ax.bbox.y0 - 1 <= box.y0 <= box.y1 <= ax.bbox.y1 + 1, artist
+    assert other.bbox.height == pytest.approx(ax.bbox.height, rel=0.2)
+
+
+def test_words_of_a_profile_are_chosen() -> None:
+    """The labels of its axes and of its classes of cost, in a figure as in somebody's axes."""
+    words = {"x": "layer", "y": "settled", "under 0.1": "free"}
+    _figure, ax = plt.subplots()
+    run = complete_run(8, 4)
+    bathyscope.plot(run, "profile", ax, labels=words)
+    for plot in (ax, *bathyscope.plot(run, "profile", labels=words).axes):
+        texts = [text.get_text() for text in plot.texts]
+        assert {"layer", "settled", "free"} <= set(texts)
+        assert not {"block", "under 0.1"} & set(texts)
+    with pytest.raises(OptionError, match=r"the panel has no such label.*Allowed: .*'x'"):
+        bathyscope.plot(run, "profile", labels={"entry": "a"})
+
+
+@pytest.mark.parametrize("panel", ["stages.signatures", "skip.prompts_future"])
 def test_a_panel_of_several_plots_stays_in_its_place(panel: str) -> None:
     figure, (ax, other) = plt.subplots(2, 1, figsize=(7, 8), layout="constrained")
     bathyscope.plot(complete_run(8, 4), panel, ax)

@@ -13,6 +13,7 @@ from bathyscope.core.common_options import (
     TestResamples,
 )
 from bathyscope.core.conditions import Excludes, Needs
+from bathyscope.core.descriptions import Doc
 from bathyscope.options import Coverage, Distinct, Permutations, Positive, Range, Resamples, Share, TextForm
 from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import SOLVED_BY
@@ -28,6 +29,11 @@ CONTEXT = (
 )
 FEWEST_WORDS = 8
 """Words of either kind that are needed: four in each half."""
+
+
+GroupLabel = Annotated[
+    str, Doc("label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.")
+]
 
 
 @dataclass(frozen=True)

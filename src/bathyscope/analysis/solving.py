@@ -26,7 +26,7 @@ from bathyscope.core.text import without_folders
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.finite import require_finite
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model import AnyModel, Model, ModelArgument, alone, loaded
 from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import PromptReading, vocabularies_differ
 from bathyscope.prompts.in_memory import Source, sources
@@ -54,7 +54,7 @@ _TABLE: Final[Table] = {
 
 @takes(SolvedOptions)
 def solved(
-    model: AnyModel,
+    model: ModelArgument,
     prompts: Source | Prompts,
     *,
     seed: int = 0,
@@ -69,7 +69,6 @@ def solved(
     answer.
 
     Args:
-        model: what ``load`` returns or takes.
         prompts: as for ``survey``, with answers.
         ...: the options of ``SolvedOptions``.
 

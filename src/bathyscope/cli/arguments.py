@@ -10,7 +10,7 @@ from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from cyclopts import App, Parameter
 
@@ -21,6 +21,7 @@ from bathyscope.cli.contents import QUESTIONS
 from bathyscope.cli.flags import add_flags, join_options, make_flags, read_whole_number
 from bathyscope.core.commands import PROGRAM
 from bathyscope.core.contents import MODEL, contents_of
+from bathyscope.core.descriptions import Doc
 from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, did_you_mean
@@ -36,6 +37,9 @@ _COMMANDS: Final = "bathyscope.cli.commands"
 
 ModelName = Annotated[str, Parameter(help="name on the hub, a local folder, or a .gguf file.")]
 ResultFormat = Annotated[Format, Parameter(help="of the output; missing numbers are empty in CSV and null in JSON.")]
+PlainFormat = Annotated[Literal["table", "json"], Parameter(help="of the output.")]
+RunFolder = Annotated[str, Parameter(help="folder that a survey wrote.")]
+RECIPE_CODE: Final = Doc("run code that the recipe names (trust_remote_code, measures from files or modules).")
 Quiet = Annotated[
     bool, Parameter(help="no progress and no messages; warnings and errors remain.", negative=(), show_default=False)
 ]

@@ -14,7 +14,7 @@ from cyclopts import Group, Parameter
 
 from bathyscope.cli.words import name_flag, write_for_shells
 from bathyscope.core.conditions import require_conditions
-from bathyscope.core.descriptions import complete, filled_in_by_commands, read_entries, texts_of
+from bathyscope.core.descriptions import complete, filled_in_by_commands, read_entries, shared_text, texts_of
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
@@ -119,7 +119,7 @@ def add_flags(
     """
     hints = get_type_hints(body, include_extras=True)
     parameters = [
-        parameter.replace(annotation=hints[parameter.name])
+        parameter.replace(annotation=_add_help(hints[parameter.name]))
         for parameter in inspect.signature(body).parameters.values()
         if parameter.kind is not parameter.VAR_KEYWORD
     ]
@@ -141,6 +141,12 @@ def add_flags(
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = body.__doc__
     return run
+
+
+def _add_help(hint: Any) -> Any:
+    """Return the annotation of an argument with the words that it shares with a call as its help."""
+    text = shared_text(hint)
+    return Annotated[hint, Parameter(help=write_for_shells(text, (), ""))] if text else hint
 
 
 def _make_open_flag(name: str, prefix: str) -> inspect.Parameter:

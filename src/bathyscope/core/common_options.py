@@ -48,6 +48,11 @@ Chat = Annotated[
         "template go with it, in a call as a dict and in a shell as --chat.NAME VALUE."
     ),
 ]
+FOLDER_OF_RUN = Doc("folder of the run.")
+FOLDER_OF_RUNS = Doc("folder of the runs, one folder each.")
+FOLDER_OF_DEMO = Doc("folder of the run and its report.")
+DRY_RUN = Doc("list what would be published, and publish nothing.")
+ResumeCommand = Annotated[str | None, Doc("the command line to resume by, for messages.")]
 OF_A_RUN = Doc("folder of the run; an interrupted run there is resumed.")
 KeepText = Annotated[bool, Doc("store the text of every token with the run; token ids are always stored.")]
 Preset = Annotated[str | None, Doc("a paper's choices as defaults.")]

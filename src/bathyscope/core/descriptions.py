@@ -69,7 +69,7 @@ def texts_of(options_type: type) -> dict[str, str]:
     for kind in reversed(options_type.__mro__):
         entries |= read_entries(kind.__doc__ or "")
     hints = typing.get_type_hints(options_type, include_extras=True)
-    texts = {name: entries.get(name) or _shared_text(hint) for name, hint in hints.items()}
+    texts = {name: entries.get(name) or shared_text(hint) for name, hint in hints.items()}
     return {name: text for name, text in texts.items() if text}
 
 
@@ -152,14 +152,15 @@ def _stars(parameter: inspect.Parameter) -> str:
     return "**" if parameter.kind is parameter.VAR_KEYWORD else ""
 
 
-def _shared_text(hint: Any) -> str:
+def shared_text(hint: Any) -> str:
+    """Return what an annotation says of its option; empty where it says nothing."""
     return next((mark.text for mark in marks_of(hint) if isinstance(mark, Doc)), "")
 
 
 def _texts_of_signature(function: Callable[..., Any]) -> dict[str, str]:
     """Return the texts that the annotations of a function hold themselves."""
     hints = annotations_that_resolve(function)
-    return {name: text for name, hint in hints.items() if (text := _shared_text(hint))}
+    return {name: text for name, hint in hints.items() if (text := shared_text(hint))}
 
 
 def _split_docstring(docstring: str) -> tuple[str, str, str]:

@@ -8,8 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from bathyscope.core.above import from_above
-from bathyscope.core.tables import TextTable, frame_table
-from bathyscope.core.text import html_table, legible
+from bathyscope.core.tables import TextTable, frame_table, html_table
+from bathyscope.core.text import legible
 from bathyscope.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class TabledResult:
         """Return what a notebook shows: the sentences, and the first rows of the table."""
         frame = self.to_dataframe()
         rows = frame_table(frame).cells(_FOUR_DIGITS)
-        return f"<p>{escape(legible(self.text))}</p>{html_table(list(frame.columns), rows)}"
+        return f"<p>{escape(legible(self.text))}</p>{html_table(list(frame.columns), rows, most=20, letters=80)}"
 
     def record(self) -> Any:
         """Return the JSON record: the rows of the table."""

@@ -1,18 +1,19 @@
 """A table for people, said once: a result names its columns and values, and printers turn them into text.
 
-There are three: the terminal (``cli.console``), pages and notebooks (``html_cells``, ``core.text.html_table``), and
-Markdown (``markdown_of``). Numbers without a form of their own have three digits at a terminal, and four elsewhere.
+There are three: the terminal (``cli.table_printing``), pages and notebooks (``html_table``), and Markdown
+(``markdown_table``). Numbers without a form of their own have three digits at a terminal, and four elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.estimates import MISSING, Estimate, Form, write_number, write_plainly
-from bathyscope.core.text import legible, literal_markdown, markdown_table, true_minus
+from bathyscope.core.text import elided, legible, literal_markdown, true_minus
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,6 +81,51 @@ def frame_table(frame: pd.DataFrame, title: str = "") -> TextTable:
 def html_cells(table: TextTable) -> list[list[str]]:
     """Return the cells as pages show them, numbers with minus signs; a template escapes them."""
     return table.cells(as_number=true_minus)
+
+
+def html_table(
+    headings: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    *,
+    kind: str = "",
+    most: int | None = None,
+    letters: int | None = None,
+) -> str:
+    """Return a table in HTML; nothing in its texts acts.
+
+    Args:
+        headings: of the columns; empty for pairs of a name and a value.
+        kind: class of the table in a page.
+        most: rows; those beyond it are counted. None = all.
+        letters: of a cell; None = all.
+    """
+    listed = list(rows)
+
+    def write(cell: object) -> str:
+        return escape(legible(cell) if letters is None else elided(cell, letters))
+
+    head = "".join(f'<th scope="col">{write(heading)}</th>' for heading in headings)
+    body = "".join(
+        f'<tr><th scope="row">{write(name)}</th>{"".join(f"<td>{write(cell)}</td>" for cell in cells)}</tr>\n'
+        for name, *cells in listed[:most]
+    )
+    look = f' class="{escape(kind)}"' if kind else ""
+    table = "\n".join(
+        [
+            f"<table{look}>",
+            *([f"<thead><tr>{head}</tr></thead>"] if headings else []),
+            f"<tbody>\n{body}</tbody>",
+            "</table>",
+        ]
+    )
+    more = len(listed) - len(listed[:most])
+    return table + (f"<p>… and {more} more.</p>" if more else "")
+
+
+def markdown_table(headings: Sequence[object], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the lines of a table in Markdown; nothing in its cells acts."""
+    head, *body = (f"| {' | '.join(map(literal_markdown, row))} |" for row in (headings, *rows))
+    return [head, f"|{'---|' * len(headings)}", *body]
 
 
 def markdown_of(tables: Sequence[TextTable]) -> list[str]:

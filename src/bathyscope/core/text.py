@@ -2,8 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Sequence
 from typing import Final
 
 from bathyscope.errors import BathyscopeError, legible
@@ -101,17 +100,6 @@ def capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def html_table(headings: Sequence[object], rows: Iterable[Sequence[object]], most: int = 20) -> str:
-    """An HTML table for notebooks; nothing in its texts acts, and rows beyond ``most`` are counted."""
-    listed = list(rows)
-    lines = [("th", headings), *(("td", row) for row in listed[:most])]
-    body = "".join(
-        f"<tr>{''.join(f'<{tag}>{escape(elided(cell, 80))}</{tag}>' for cell in cells)}</tr>" for tag, cells in lines
-    )
-    more = len(listed) - most
-    return f"<table>{body}</table>" + (f"<p>… and {more} more.</p>" if more > 0 else "")
-
-
 def literal_markdown(text: object) -> str:
     r"""Return a text in which nothing acts as Markdown or HTML, in a sentence or in a cell of a table.
 
@@ -121,12 +109,6 @@ def literal_markdown(text: object) -> str:
     """
     escaped = _ACTING.sub(lambda match: f"\\{match[0]}", legible(text))
     return escaped.translate(_ENTITIES)
-
-
-def markdown_table(headings: Sequence[object], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return the lines of a table in Markdown; nothing in its cells acts."""
-    head, *body = (f"| {' | '.join(map(literal_markdown, row))} |" for row in (headings, *rows))
-    return [head, f"|{'---|' * len(headings)}", *body]
 
 
 def without_folders(name: str) -> str:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from bathyscope.model.devices import as_device as as_device
     from bathyscope.model.devices import as_dtype as as_dtype
     from bathyscope.model.loading import AnyModel as AnyModel
+    from bathyscope.model.loading import ModelArgument as ModelArgument
     from bathyscope.model.loading import load as load
     from bathyscope.model.loading import loaded as loaded
     from bathyscope.model.model import Model as Model

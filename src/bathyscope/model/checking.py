@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.calls import checked
 from bathyscope.core.result import TabledResult
-from bathyscope.model import Model, load
+from bathyscope.model import Model, ModelArgument, load
 from bathyscope.model.load_arguments import require_defaults
 from bathyscope.model.options import Attention, Placement
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import torch
     import xarray as xr
-    from transformers import PreTrainedModel
 
 
 class CheckResult(dict[str, Any], TabledResult):
@@ -52,7 +51,7 @@ class CheckResult(dict[str, Any], TabledResult):
 
 @checked
 def check(
-    model: Model | PreTrainedModel | str | Path,
+    model: ModelArgument,
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
     revision: str | None = None,
@@ -67,7 +66,6 @@ def check(
     """Load a model where it is not loaded yet, and return everything that the checks of its anatomy measured.
 
     Args:
-        model: what ``load`` returns or takes.
         dtype, device, revision, trust_remote_code, placement, window, stream, attn, base, tensor_parallel: as for
             ``load``.
 

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
 from bathyscope.core.calls import takes
+from bathyscope.core.descriptions import Doc
 from bathyscope.errors import warn
 from bathyscope.model.adapter import Adapter, find_adapter
 from bathyscope.model.admission import (
@@ -41,6 +42,8 @@ from bathyscope.model.weights import settings_hash
 from bathyscope.prompts.source import require_there
 
 AnyModel = Model | PreTrainedModel | str | Path
+ModelArgument = Annotated[AnyModel, Doc("what ``load`` returns or takes.")]
+"""The model of a verb that needs no other words for it."""
 """What every part takes as a model."""
 
 

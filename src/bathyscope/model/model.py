@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from bathyscope.core.text import html_table
+from bathyscope.core.tables import html_table
 from bathyscope.errors import legible
 from bathyscope.model.adapter import Adapter
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
@@ -215,7 +215,7 @@ class Model:
             "readout against its logits": f"{self.checks.readout:.1e}",
             "contributions of attention and MLP": "yes" if self.checks.parts else "whole blocks alone",
         }
-        return html_table(["", ""], facts.items())
+        return html_table([], facts.items(), letters=80)
 
     def __repr__(self) -> str:
         shape = f"{self.n_blocks} blocks × width {self.anatomy.width}"

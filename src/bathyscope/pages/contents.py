@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.calls import checked
+from bathyscope.core.common_options import PromptCluster
 from bathyscope.core.cycles import Cycle
 from bathyscope.core.result import PageResult
 from bathyscope.errors import OptionError
@@ -40,7 +41,7 @@ def show(
     run: Run | PageResult | str | Path,
     measure: str | None = None,
     *,
-    cluster: str | None = None,
+    cluster: PromptCluster = None,
     raw: bool = False,
     partial: bool = False,
     prompts: Some | None = None,
@@ -58,7 +59,6 @@ def show(
     Args:
         run: a run or its folder.
         measure: which measure, or ``verdict`` for its readings; None = a row for every variable of every measure.
-        cluster: label of prompts that belong together, such as document; intervals resample them as one.
         raw: return every value of every prompt instead (:meth:`Run.to_dataframe`).
         partial: read the finished prompts of an unfinished run.
         prompts, variables, blocks: only a part of the run (:meth:`Run.select`), such as ``prompts="level=2"``.

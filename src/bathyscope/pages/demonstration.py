@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from bathyscope.core.cache import stored_smollm2
 from bathyscope.core.calls import checked
+from bathyscope.core.common_options import FOLDER_OF_DEMO
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import ModelError
 from bathyscope.model.bundled import model_path, prompts_path
@@ -26,12 +27,15 @@ REAL_COST = "270 MB to download unless stored, 1.7 GB of memory, about four minu
 
 @checked
 def demo(
-    out: str | Path = Path("runs/demo"), *, real: bool = False, progress: bool = True, command: str | None = None
+    out: Annotated[str | Path, FOLDER_OF_DEMO] = Path("runs/demo"),
+    *,
+    real: bool = False,
+    progress: bool = True,
+    command: str | None = None,
 ) -> Run:
     """Survey the bundled model, or a real one, and write ``report.html`` into the run's folder.
 
     Args:
-        out: folder of the run and its report.
         real: survey SmolLM2-135M-Instruct of the hub; where the hub cannot be reached, the copy that
             ``python -m studies.real_model fetch`` has stored, whose weights were unpacked from four bits.
         progress: show a progress bar on standard error if it takes long.

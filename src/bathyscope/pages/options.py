@@ -4,10 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from bathyscope.core.descriptions import Doc
+
 FORMATS = ("png", "svg", "pdf")
 """Formats of a figure's file."""
 PICTURE_FORMATS = (*FORMATS, "pgf")
 """Formats of a single panel's file."""
+
+
+PaperTarget = Doc(
+    "csordas2025, hu2025, hu2025-table1 (effective depths), hu2025-table2 (sizes of the models) or lad2024."
+)
+PaperData = Doc(
+    "NAME=FILE, or a folder of files named after data sets, in place of the hub's copies; lad2024's corpus is a text "
+    "file, pile=FILE.txt."
+)
 
 
 @dataclass(frozen=True)

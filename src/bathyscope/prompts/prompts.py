@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.core.text import html_table, legible
+from bathyscope.core.tables import html_table
+from bathyscope.core.text import legible
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.parts import clusters, copies_in, drawn_together, parts
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
@@ -89,7 +90,7 @@ class Prompts(Sequence[TokenizedPrompt]):
             ]
             for n, prompt in enumerate(self.items)
         ]
-        return html_table(["prompt", "tokens", *self.labels, "text"], rows)
+        return html_table(["prompt", "tokens", *self.labels, "text"], rows, most=20, letters=80)
 
     @cached_property
     def hash(self) -> str:

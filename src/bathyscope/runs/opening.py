@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Annotated
 
 from bathyscope.core.calls import checked
+from bathyscope.core.common_options import DRY_RUN
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.hub import HUB, pulled
 from bathyscope.runs.run import Run
@@ -43,7 +45,12 @@ def controls_in(folder: Path, *, partial: bool = False, besides: Collection[str]
 
 @checked
 def push(
-    run: Run | str | Path, to: str, *, private: bool = True, keep_paths: bool = False, dry_run: bool = False
+    run: Run | str | Path,
+    to: str,
+    *,
+    private: bool = True,
+    keep_paths: bool = False,
+    dry_run: Annotated[bool, DRY_RUN] = False,
 ) -> str:
     """Publishes a run as a data set on the Hugging Face hub, texts of its prompts included where it keeps them.
 
@@ -53,7 +60,6 @@ def push(
         private: whether only its owner can read it.
         keep_paths: publish absolute paths too, such as those of a local model and of files of prompts; else their last
             names alone.
-        dry_run: list what would be published, and publish nothing.
 
     Returns:
         The address that ``bathyscope.open`` takes, ``hf://datasets/owner/name``; of a dry run the list.

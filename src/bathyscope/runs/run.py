@@ -13,6 +13,7 @@ import xarray as xr
 
 from bathyscope.core.above import from_above
 from bathyscope.core.calls import checked
+from bathyscope.core.common_options import PromptCluster
 from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import legible
 from bathyscope.errors import OptionError, StoreError, warn
@@ -277,8 +278,9 @@ class Run(RunContents):
         """The verdict's text; empty where the run has no lens to judge by, or not all blocks."""
         return self.verdict.text if self.judged else ""
 
+    @checked
     def explore(
-        self, *others: Run, names: Sequence[str] | None = None, text: bool = True, cluster: str | None = None
+        self, *others: Run, names: Sequence[str] | None = None, text: bool = True, cluster: PromptCluster = None
     ) -> AnyWidget:
         """The views of a page (blocks, prompts, tokens, lens, maps) in a notebook, with the selection in Python.
 
@@ -286,7 +288,6 @@ class Run(RunContents):
             others: runs that can be switched to.
             names: of the runs, in place of their models and data.
             text: show the words of prompts and predictions; False leaves them out and shows token ids.
-            cluster: label of prompts that belong together, such as document; intervals resample them as one.
 
         Returns:
             The widget; its ``selection`` is what is chosen, such as ``{"block": 3, "prompt": 0, "token": 7}``.

@@ -9,7 +9,7 @@ from typing import Any
 
 from bathyscope.core.bundles import names_in, read_bundle
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import ChatForm, Progress
+from bathyscope.core.common_options import ChatForm, Progress, ResumeCommand
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.repeated import leaving_out, noting
@@ -70,7 +70,7 @@ def survey(
     chat: ChatForm = False,
     keep_text: bool = True,
     progress: Progress = True,
-    command: str | None = None,
+    command: ResumeCommand = None,
     **options: Any,
 ) -> Run:
     """Measure how a model uses its depth on some prompts.
@@ -87,7 +87,6 @@ def survey(
         until: ``run.stopped`` says why it ended.
         loading: arguments of ``load`` for a model given by its name, such as ``{"dtype": "bfloat16"}``.
         keep_text: ``run.prompts`` holds it.
-        command: the command line to resume by, for messages.
         **options: a measure's options under its name, as a dict or its options class.
 
     Returns:

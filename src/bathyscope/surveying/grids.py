@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import pandas as pd
 import xarray as xr
 
 from bathyscope.core.bundles import names_in
 from bathyscope.core.calls import checked
+from bathyscope.core.common_options import FOLDER_OF_RUNS
 from bathyscope.core.paths import require_writable
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
 from bathyscope.core.result import TabledResult
@@ -128,7 +129,7 @@ class Grid(TabledResult):
 @checked
 def grid(
     recipe: str | Path | Mapping[str, Any],
-    out: str | Path,
+    out: Annotated[str | Path, FOLDER_OF_RUNS],
     *,
     progress: bool = True,
     each: Callable[[Grid], None] | None = None,
@@ -144,7 +145,6 @@ def grid(
             list of the names in it, with commas between them); an entry is a name or a mapping of arguments of
             ``load`` and ``survey`` (``name``: what it is called). Arguments next to the lists hold for all; an entry
             of options overrides the others.
-        out: folder of the runs, one folder each.
         progress: show a progress bar for each survey on standard error when it takes long.
         each: called with the grid whenever a survey begins or ends.
         allow_code: run code that the file names: ``trust_remote_code``, and measures from files or modules. A mapping

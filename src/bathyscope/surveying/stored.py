@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import ChatForm, Progress
+from bathyscope.core.common_options import ChatForm, Progress, ResumeCommand
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.text import elided
@@ -53,7 +53,7 @@ def survey_states(
     chat: ChatForm = False,
     keep_text: bool = True,
     progress: Progress = True,
-    command: str | None = None,
+    command: ResumeCommand = None,
     **options: Any,
 ) -> Run:
     """Measure stored states of a model that was served elsewhere, such as by vLLM.
@@ -68,7 +68,6 @@ def survey_states(
         measures: names, or None for those of ``residual``, ``lens``, ``tokens`` and ``effective_depth`` that the stored
             boundaries allow; ``"all"`` = all that they allow.
         dtype: A torch dtype is allowed too.
-        command: the command line to resume by, for messages.
         **options: a measure's options under its name, as a dict or its options class.
 
     Returns:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
 from bathyscope.pages.acts.plan_head import (
-    candidate_rows,
     draw_plan,
     left_out_blocks,
     plan_basis,
@@ -27,6 +26,9 @@ from bathyscope.pages.acts.plan_head import (
 )
 from bathyscope.pages.acts.sections import act_section
 from bathyscope.pages.figures.arguments import split_acts
+from bathyscope.pages.figures.of.plan import candidate_rows
+from bathyscope.pages.head.layouts import NARROW, WIDE, ProfileLayout
+from bathyscope.pages.head.svg import print_svg
 from bathyscope.surgery.plan.arrays import result
 from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.scheduled.speed import Speeds
@@ -125,14 +127,14 @@ def test_the_headline_says_what_is_proved(plan: Plan, expected: str) -> None:
     assert plan_headline(plan) == expected
     assert plan_headline(plan).startswith(("Leaving out", "Blocks")) == plan.proved
     assert (" can go within " in plan_headline(plan)) == (plan.proved and bool(plan.data.attrs.get("max_cost")))
-    choice = candidate_rows(plan)[0]
+    choice = candidate_rows(plan.data)[0]
     low, high = (f"{end:+.3f}".replace("-", "−") for end in (choice.low, choice.high))
     assert f"95 % interval {low} to {high} on 30 test prompts" in plan_basis(plan)
 
 
 def test_costs_and_blocks_are_drawn_at_their_places() -> None:
     plan = planned()
-    picture = ElementTree.fromstring(draw_plan(plan, 1000.0))
+    picture = ElementTree.fromstring(print_svg(draw_plan(plan, WIDE), ""))
     tiles = [tile.get("fill") for tile in picture.iter(f"{SVG}rect") if tile.get("fill")]
     assert [block for block, fill in enumerate(tiles) if fill == "#c4501b"] == left_out_blocks(plan) == [4, 7]
     assert len(tiles) == 12
@@ -155,10 +157,10 @@ def test_costs_and_blocks_are_drawn_at_their_places() -> None:
 
 
 @pytest.mark.parametrize("n_blocks", [1, 12, 126])
-@pytest.mark.parametrize("width", [400.0, 1000.0])
-def test_plans_of_any_size_are_drawn(n_blocks: int, width: float) -> None:
+@pytest.mark.parametrize("layout", [NARROW, WIDE])
+def test_plans_of_any_size_are_drawn(n_blocks: int, layout: ProfileLayout) -> None:
     plan = planned(subset="drop:0", n_blocks=n_blocks)
-    text = draw_plan(plan, width)
+    text = print_svg(draw_plan(plan, layout), "")
     ElementTree.fromstring(text)
     assert "<i>" not in text
 
@@ -171,7 +173,7 @@ def test_a_plan_alone_has_its_command_and_one_candidate_is_enough() -> None:
     parts = planned(subset="drop:4.attention", parts="attention")
     assert plan_headline(parts).startswith("Leaving out drop:4.attention costs ")
     assert "as well" not in html
-    assert math.isnan(candidate_rows(planned((math.nan,), alike=(True,)))[0].cost)
+    assert math.isnan(candidate_rows(planned((math.nan,), alike=(True,)).data)[0].cost)
 
 
 @pytest.mark.parametrize("kind", [list, tuple, iter])
@@ -198,7 +200,7 @@ def test_a_choice_that_random_subsets_do_not_reach_is_said_to_be_better_than_cha
 
 @pytest.mark.parametrize(("low", "high"), [(-0.05, 0.25), (-0.3, 0.1), (0.0, 1.3), (-2.0, 5.0), (0.0, 0.004)])
 def test_the_axis_of_costs_has_a_few_round_numbers_and_a_plain_zero(low: float, high: float) -> None:
-    picture = ElementTree.fromstring(draw_plan(planned((low, high), alike=(True, False)), 1000.0))
+    picture = ElementTree.fromstring(print_svg(draw_plan(planned((low, high), alike=(True, False)), WIDE), ""))
     texts = [("".join(text.itertext()), float(text.get("y", ""))) for text in picture.iter(f"{SVG}text")]
     assert "−0" not in dict(texts)
     # blocks have a 0 too, above

@@ -26,6 +26,8 @@ from bathyscope.analysis.depths.sentences import (
 )
 from bathyscope.pages.comparison.next_step import comparison_facts
 from bathyscope.pages.comparison.picture import comparison_html, draw_comparison, run_curves, state_blocks
+from bathyscope.pages.head.layouts import NARROW, WIDE
+from bathyscope.pages.head.svg import print_svg
 from bathyscope.runs.run import Run
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -131,7 +133,7 @@ def test_marks_and_curves_are_the_comparisons(found: Comparison) -> None:
     for curve, side in zip(curves, found.sides):
         assert curve.ratio == side.run.verdict.half.ratio
         assert curve.n_blocks == side.n_blocks
-    picture = ElementTree.fromstring(draw_comparison(curves, 1000.0))
+    picture = ElementTree.fromstring(print_svg(draw_comparison(curves, WIDE), ""))
     dots = sorted(float(dot.get("cx", "")) for dot in picture.iter(f"{SVG}circle"))
     places = sorted(64 + 900 * curve.ratio for curve in curves if not math.isnan(curve.ratio))
     np.testing.assert_allclose(dots, places, atol=0.06)
@@ -141,7 +143,7 @@ def test_marks_and_curves_are_the_comparisons(found: Comparison) -> None:
 
 def test_long_and_hostile_names_stay_inert(found: Comparison) -> None:
     curves = [replace(curve, name="<script>\u202e" * 30) for curve in run_curves(found)]
-    text = draw_comparison(curves, 400.0)
+    text = print_svg(draw_comparison(curves, NARROW), "")
     ElementTree.fromstring(text)
     assert "<script" not in text
     assert "\u202e" not in text

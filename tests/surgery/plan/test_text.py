@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import bathyscope
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.pages.acts.plan_head import draw_plan, plan_headline
+from bathyscope.pages.head.layouts import NARROW
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.choosing.search import Candidates, place_of_cheapest
@@ -370,7 +371,7 @@ def test_no_sentence_says_more_than_the_arrays(plan: Plan) -> None:
         assert f"{float(best['test_cost']):.4g}" in text.partition(" Worse than the best: ")[0]
         named = {"last": "dropping the last", "random": "random subset"}.get(best["candidate"].item())
         assert (named or best["candidate"].item()) in text.partition(" Worse than the best: ")[0].lower()
-    draw_plan(plan, 400.0)
+    draw_plan(plan, NARROW)
 
 
 UNITS = tuple(Unit(block, "block") for block in range(4))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bathyscope.analysis.depths.cohorts import OTHER_MINUS_REFERENCE, Contrasted, apart, columns_of, contrasted
 from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
 from bathyscope.analysis.depths.tables import group_tables
-from bathyscope.analysis.options import GroupOptions
+from bathyscope.analysis.options import GroupLabel, GroupOptions
 from bathyscope.core.arrays import FloatArray, collect
 from bathyscope.core.calls import takes
 from bathyscope.core.result import LabelledResult
@@ -65,7 +65,7 @@ _TABLE: Final[Table] = {
 @takes(GroupOptions)
 def grouped(
     run: Run | str | Path,
-    by: str,
+    by: GroupLabel,
     *,
     estimators: Sequence[str] | None = None,
     cluster: str | None = None,
@@ -78,7 +78,6 @@ def grouped(
 
     Args:
         run: a run, or the folder of one, with residual, lens and skip (effective depths), depth_score, or all four.
-        by: label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.
         ...: the options of ``GroupOptions``.
 
     Returns:

@@ -28,7 +28,7 @@ from bathyscope.labels import Label, Table, interval
 from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
-from bathyscope.model import AnyModel, Model
+from bathyscope.model import Model, ModelArgument
 from bathyscope.model.anatomy.neurons import OutputWeights, output_weights
 from bathyscope.statistics.sampling import Sampling
 
@@ -60,7 +60,7 @@ Array = NDArray[np.float32]
 
 @takes(IngOptions)
 def ing_probe(
-    model: AnyModel,
+    model: ModelArgument,
     corpus: str | Path,
     *,
     contexts: int = 2000,
@@ -76,7 +76,6 @@ def ing_probe(
     """Accuracy of probes of single neurons and of ensembles: does the next token end in "ing"?
 
     Args:
-        model: what ``load`` returns or takes.
         corpus: UTF-8 text, gzipped where the name ends in ``.gz``.
         ...: the options of ``IngOptions``.
         characters: None = all.

@@ -28,7 +28,7 @@ from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, interval
-from bathyscope.model import AnyModel, Model
+from bathyscope.model import Model, ModelArgument
 from bathyscope.model.anatomy.attention import attention_heads
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.reading import Reading
@@ -63,7 +63,7 @@ _TABLE: Final[Table] = {
 
 @takes(SubjoinerOptions)
 def subjoiner(
-    model: AnyModel,
+    model: ModelArgument,
     words: str | Path | Sequence[str],
     *,
     pieces: int = 4,
@@ -80,7 +80,6 @@ def subjoiner(
     """Heads that attend from a word's last token to its earlier tokens.
 
     Args:
-        model: what ``load`` returns or takes.
         words: a list of words, or a UTF-8 text file (gzipped where its name ends in ``.gz``) whose different words
             are taken, so also a file with a word on every line.
         ...: the options of ``SubjoinerOptions``.

@@ -22,7 +22,7 @@ from bathyscope.core.common_options import Progress
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.labels import Label, Table, interval
-from bathyscope.model import AnyModel, Model
+from bathyscope.model import Model, ModelArgument
 from bathyscope.statistics.sampling import Sampling
 
 _SOURCE = "lad2024, probes"
@@ -42,7 +42,7 @@ Array = NDArray[np.float32]
 
 @takes(WicOptions)
 def wic_probe(
-    model: AnyModel,
+    model: ModelArgument,
     train: Rows = None,
     validation: Rows = None,
     *,
@@ -57,7 +57,6 @@ def wic_probe(
     """Accuracy of a linear probe of word meaning at every boundary.
 
     Args:
-        model: what ``load`` returns or takes.
         train: rows that probes are fitted to: a JSONL, CSV or parquet file with the columns of SuperGLUE's WiC, or
             such rows; None = the data set on the hub.
         validation: rows that accuracy is measured on; None = the data set on the hub.

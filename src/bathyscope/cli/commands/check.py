@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING_OVER_RANKS, ModelName, make_app
+from bathyscope.cli.arguments import LOADING_OVER_RANKS, ModelName, PlainFormat, make_app
 from bathyscope.cli.console import quiet_libraries, say, write_json
 from bathyscope.cli.printing import View, print_result
 from bathyscope.core.tables import TextTable
@@ -25,12 +25,8 @@ Examples:
 Exit code 0: accepted; 4: refused, with the reason and the measured gap."""
 
 
-def check_command(model: ModelName, /, *, format: Literal["table", "json"] = "table", **options: Any) -> int:
-    """Check a model.
-
-    Args:
-        format: of the output.
-    """
+def check_command(model: ModelName, /, *, format: PlainFormat = "table", **options: Any) -> int:
+    """Check a model."""
     say(f"Loading {model}.")
     try:
         with quiet_libraries():

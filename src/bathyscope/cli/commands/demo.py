@@ -11,6 +11,7 @@ from bathyscope.cli.arguments import Quiet, make_app
 from bathyscope.cli.console import quiet_libraries, say, write
 from bathyscope.cli.printing import print_result
 from bathyscope.cli.summary import run_view
+from bathyscope.core.common_options import FOLDER_OF_DEMO
 from bathyscope.core.text import capitalised
 
 _EXAMPLES = """\
@@ -23,14 +24,13 @@ Examples:
 
 def demo_command(
     *,
-    out: Path = Path("runs/demo"),
+    out: Annotated[Path, FOLDER_OF_DEMO] = Path("runs/demo"),
     real: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     quiet: Quiet = False,
 ) -> int:
     """Show what a survey gives.
 
     Args:
-        out: folder of the run and its report.
         real: survey SmolLM2-135M-Instruct (135 million parameters) of the hub, or a stored copy.
     """
     if not real:

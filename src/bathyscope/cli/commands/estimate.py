@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
 import bathyscope
-from bathyscope.cli.arguments import make_app
+from bathyscope.cli.arguments import PlainFormat, make_app
 from bathyscope.cli.commands.survey import measure_flags, read_sources
 from bathyscope.cli.console import quiet_libraries
 from bathyscope.cli.flags import nest_options
@@ -30,12 +30,11 @@ Examples:
 Measures this machine for a few seconds; nothing else is computed."""
 
 
-def estimate_command(model: str, /, *, format: Literal["table", "json"] = "table", **options: Any) -> int:
+def estimate_command(model: str, /, *, format: PlainFormat = "table", **options: Any) -> int:
     """Estimate a survey.
 
     Args:
         model: name on the hub, or a local folder with a config.json.
-        format: of the output.
     """
     with quiet_libraries():
         estimate = bathyscope.estimate(model, **read_sources(nest_options(options)))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Quiet, ResultFormat, make_app
+from bathyscope.cli.arguments import RECIPE_CODE, Quiet, ResultFormat, make_app
 from bathyscope.cli.console import quiet_libraries, say
 from bathyscope.cli.printing import View, print_result
+from bathyscope.core.common_options import FOLDER_OF_RUNS
 from bathyscope.core.interrupts import INTERRUPTED
 from bathyscope.core.tables import TextTable
 from bathyscope.errors import BathyscopeError
@@ -36,8 +37,8 @@ def grid_command(
     recipe: Path,
     /,
     *,
-    out: Path,
-    allow_code: Annotated[bool, Parameter(negative=())] = False,
+    out: Annotated[Path, FOLDER_OF_RUNS],
+    allow_code: Annotated[bool, Parameter(negative=()), RECIPE_CODE] = False,
     format: ResultFormat = "table",
     quiet: Quiet = False,
 ) -> int:
@@ -45,8 +46,6 @@ def grid_command(
 
     Args:
         recipe: YAML file with lists of models, prompts and options; all other keys hold for every survey.
-        out: folder of the runs, one folder each.
-        allow_code: run code that the recipe names (trust_remote_code, measures from files or modules).
     """
     # Kept outside the call, so that an interrupted grid can still print what is done.
     latest: list[Grid] = []

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import bathyscope
-from bathyscope.analysis.options import GroupOptions
-from bathyscope.cli.arguments import Partial, Picture, ResultFormat, check_picture, make_app, open_run, write_picture
+from bathyscope.analysis.options import GroupLabel, GroupOptions
+from bathyscope.cli.arguments import (
+    Partial,
+    Picture,
+    ResultFormat,
+    RunFolder,
+    check_picture,
+    make_app,
+    open_run,
+    write_picture,
+)
 from bathyscope.cli.printing import print_result
 
 if TYPE_CHECKING:
@@ -20,21 +29,16 @@ Examples:
 
 
 def group_command(
-    run: str,
+    run: RunFolder,
     /,
     *,
-    by: str,
+    by: GroupLabel,
     format: ResultFormat = "table",
     out: Picture = None,
     partial: Partial = False,
     **options: Any,
 ) -> int:
-    """Compare groups of prompts.
-
-    Args:
-        run: folder that a survey wrote.
-        by: label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.
-    """
+    """Compare groups of prompts."""
     check_picture(out)
     result = bathyscope.group(open_run(run, partial), by, **options)
     print_result(result, format)

@@ -17,7 +17,7 @@ from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import TableResult
 from bathyscope.core.tables import TextTable
 from bathyscope.errors import OptionError
-from bathyscope.pages.options import ReproduceOptions
+from bathyscope.pages.options import PaperData, PaperTarget, ReproduceOptions
 
 if TYPE_CHECKING:
     from bathyscope.pages.papers.cells import Outcome
@@ -49,11 +49,11 @@ Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=
 
 
 def reproduce_command(
-    target: str | None = None,
+    target: Annotated[str | None, PaperTarget] = None,
     /,
     *,
     models: Several = None,
-    data: Several = None,
+    data: Annotated[Several, PaperData] = None,
     record: Annotated[Path | None, Parameter(show_default=False)] = None,
     score: Annotated[Path | None, Parameter(show_default=False)] = None,
     list_only: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
@@ -64,11 +64,8 @@ def reproduce_command(
     """Repeat a paper's tables or figures.
 
     Args:
-        target: csordas2025, hu2025, hu2025-table1 (effective depths), hu2025-table2 (sizes of the models) or lad2024.
         models: names of the paper, other hub names, folders, or NAME=FOLDER, which stands for the paper's model of
             that name, separated by blanks or commas (not given = all of the paper's).
-        data: NAME=FILE, or a folder of files named after data sets, in place of the hub's copies; lad2024's corpus
-            is a text file, pile=FILE.txt.
         record: also write one file (JSON) with revisions, hashes, versions and numbers.
         score: compare such a file with the paper and with the predictions of docs/predictions.md, and measure nothing.
         list_only: list tables and figures, and measure nothing.

@@ -20,6 +20,7 @@ from bathyscope.cli.console import (
 )
 from bathyscope.cli.printing import View, print_result
 from bathyscope.cli.summary import headline_lines
+from bathyscope.core.common_options import PromptCluster
 from bathyscope.core.estimates import Estimate, write_number
 from bathyscope.core.result import TableResult, rows_of
 from bathyscope.core.tables import TextTable, frame_table
@@ -62,7 +63,7 @@ def show_command(
     /,
     *,
     measure: OptionalText = None,
-    cluster: OptionalText = None,
+    cluster: Annotated[PromptCluster, Parameter(show_default=False)] = None,
     format: Annotated[
         Literal["table", "csv", "json", "badge", "card"],
         Parameter(
@@ -83,7 +84,6 @@ def show_command(
     Args:
         run: folder that a survey, prune or repair wrote.
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
-        cluster: label of prompts that belong together, such as document; intervals resample them as one.
         out: of a badge (.svg) or card (.md, with the picture next to it), the file; not given = standard output. With
             --among, the file of its picture (.png, .svg or .pdf).
         raw: every value of every prompt, in place of means by block with their intervals.

@@ -14,7 +14,7 @@ from cyclopts import App, Group, Parameter
 
 import bathyscope
 from bathyscope.cli import session
-from bathyscope.cli.arguments import Quiet, make_app, take_options
+from bathyscope.cli.arguments import RECIPE_CODE, Quiet, make_app, take_options
 from bathyscope.cli.console import quiet_libraries, say
 from bathyscope.cli.flags import add_flags, join_options, make_flags, nest_options
 from bathyscope.cli.over_ranks import leave_words_to_first
@@ -124,7 +124,7 @@ def survey_command(
     *,
     recipe: Annotated[Path | None, Parameter(show_default=False, group=_RUN)] = None,
     quiet: Annotated[Quiet, Parameter(group=_RUN)] = False,
-    allow_code: Annotated[bool, Parameter(negative=(), show_default=False, group=_RUN)] = False,
+    allow_code: Annotated[bool, Parameter(negative=(), show_default=False, group=_RUN), RECIPE_CODE] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative=(), show_default=False, group=_RUN)] = False,
     **options: Any,
 ) -> int:
@@ -133,7 +133,6 @@ def survey_command(
     Args:
         model: name on the hub, or a local folder.
         recipe: YAML file with any of these arguments under the names of the Python call.
-        allow_code: run code that the recipe names (trust_remote_code, measures from files or modules).
         as_json: print a summary as JSON.
     """
     typed = read_sources(nest_options(options))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
-from bathyscope.core.estimates import Estimate, write_signed
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import capitalised, counted, level_text, true_minus
+from bathyscope.pages.figures.of.plan import candidate_rows, draw_candidates, ends_of_picture, write_candidate_cost
 from bathyscope.pages.head.answer import format_blocks
-from bathyscope.pages.head.canvas import Canvas, text_width, wrap
+from bathyscope.pages.head.canvas import Canvas, wrap
+from bathyscope.pages.head.layouts import NARROW, WIDE, ProfileLayout
 from bathyscope.pages.head.section import Fact
+from bathyscope.pages.head.svg import print_svg
 from bathyscope.pages.text.commands import quote_result
 from bathyscope.pages.text.environment import environment
 from bathyscope.runs.by_place import LOSS_FALLS
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from bathyscope.surgery.plan.plan import Plan
     from bathyscope.surgery.plan.price import Price
 
-_ROW: Final = 27.0
 _SURE: Final = 0.9
 """Share of resamples from where a choice is called stable."""
 _DROPPED: Final = "#c4501b"
@@ -34,33 +35,10 @@ _NUMBERED: Final = 26
 """Width of a tile that has room for a share in per cent."""
 
 
-@dataclass(frozen=True)
-class CandidateRow:
-    """One candidate: its mean cost on the test prompts with its interval, and whether it is as good as the best."""
-
-    name: str
-    subset: str
-    cost: float
-    low: float
-    high: float
-    alike: bool
-
-
-def candidate_rows(plan: Plan) -> list[CandidateRow]:
-    """Return the candidates, the choice first."""
-    data = plan.data
-    columns = ("candidate", "subset", "test_cost", "test_cost_low", "test_cost_high", "indistinguishable")
-    columns_of = (data[column].values.tolist() for column in columns)
-    return [
-        CandidateRow(str(name), str(subset), float(cost), float(low), float(high), bool(alike))
-        for name, subset, cost, low, high, alike in zip(*columns_of)
-    ]
-
-
 def plan_headline(plan: Plan) -> str:
     """Return one sentence: what the choice costs, and whether the test prompts prove that it can go within a limit."""
     parts, price, limit = _name_parts(plan), plan.price, float(plan.data.attrs.get("max_cost") or 0)
-    cost, base = f"{_signed(price.cost)} nats per token{price.where}", _base(price)
+    cost, base = f"{write_candidate_cost(price.cost)} nats per token{price.where}", _base(price)
     if not plan.fits:
         # The upper end of the interval decides, so the mean itself may lie below the limit.
         over = "over" if price.cost > limit else "not proved to be within"
@@ -81,8 +59,9 @@ def plan_headline(plan: Plan) -> str:
     if better is None:
         chance = "which cannot be told from what random subsets cost on these prompts"
         return f"Not proved: leaving out {parts} costs {cost}{base}, {chance}"
-    other = candidate_rows(plan)[better]
-    return f"Not proved: leaving out {parts} costs {cost}{base}, and {other.name} is better at {_signed(other.cost)}"
+    other = candidate_rows(plan.data)[better]
+    better_cost = write_candidate_cost(other.cost)
+    return f"Not proved: leaving out {parts} costs {cost}{base}, and {other.name} is better at {better_cost}"
 
 
 def _base(price: Price) -> str:
@@ -96,7 +75,7 @@ def plan_basis(plan: Plan) -> str:
     price = plan.price
     level = level_text(price.level).replace("%", " %")
     estimate = Estimate(price.cost, price.low, price.high)
-    interval = f"{level} interval {estimate.interval(_signed)} on " if estimate.has_interval else ""
+    interval = f"{level} interval {estimate.interval(write_candidate_cost)} on " if estimate.has_interval else ""
     prompts = f"{plan.data.sizes['prompt']} test prompts, which took no part in choosing."
     sentences = [f"{interval}{prompts}" if interval else f"Judged on {prompts}"]
     again = chosen_again(plan)
@@ -126,70 +105,25 @@ def plan_head(plan: Plan) -> Markup:
     section = {
         "headline": f"{plan_headline(plan)}.",
         "basis": plan_basis(plan),
-        "wide": Markup(draw_plan(plan, 1000.0)),
-        "narrow": Markup(draw_plan(plan, 400.0)),
+        **{
+            name: Markup(print_svg(draw_plan(plan, layout), _describe(plan), name=layout.class_name))
+            for name, layout in (("wide", WIDE), ("narrow", NARROW))
+        },
         "facts": _list_facts(plan, command),
         "trust": [plan.text],
     }
     return Markup(macros.profile(section, 2, "", "Plan"))
 
 
-def draw_plan(plan: Plan, width: float) -> str:
+def draw_plan(plan: Plan, layout: ProfileLayout) -> Canvas:
     """Draw a strip of the blocks that stay, and below it every candidate's cost with its interval."""
-    narrow = width < 600
-    canvas = Canvas(width)
-    left, right = (8.0, 8.0) if narrow else (64.0, 36.0)
-    y = _draw_strip(canvas, plan, left, width - right, narrow=narrow)
-    rows = candidate_rows(plan)
-    names = 8.0 if narrow else 250.0
-    start, end = (left + 8, width - right - 8) if narrow else (left + names, width - right - 150)
-    limit = plan.data.attrs.get("max_cost")
-    ends = [value for row in rows for value in (row.cost, row.low, row.high, 0.0) if not math.isnan(value)]
-    low, high = min(ends), max([*ends, float(limit) if limit else 0.0])
-    span = (high - low) or 1.0
-
-    def across(cost: float) -> float:
-        return start + (end - start) * (cost - low) / span
-
-    y += 26
-    words = "loss added on the test prompts, nats per token"
-    canvas.text(left, y, words, 13, role="muted")
-    top = y + 12
-    step = 42.0 if narrow else _ROW
-    foot = top + step * len(rows)
-    # On narrow screens names are above the intervals, where the lines leave out their rows.
-    spans = [(top + step * number + 20, top + step * number + 40) for number in range(len(rows))]
-    ticks = _round_costs(low, high)
-    for begin, end_of_line in spans if narrow else [(top, foot)]:
-        for tick in ticks:
-            canvas.line(across(tick), begin, across(tick), end_of_line, "grid", 1)
-        canvas.line(across(0), begin, across(0), end_of_line, "muted", 1)
-        if limit:
-            canvas.line(across(float(limit)), begin, across(float(limit)), end_of_line, "vermilion", 1.2, "4 3")
-    for number, row in enumerate(rows):
-        _draw_candidate(canvas, row, number, top + step * number, across, (left, start, end), narrow=narrow)
-    # The two lines may be next to each other, so what they mean is in one line below.
-    words = f"line: 0; dashed: the limit, {float(limit):g}" if limit else "line: 0, the full model"
-    y = foot + 14
-    for tick in ticks:
-        canvas.text(across(tick), y, true_minus(f"{tick:g}"), 12, role="muted", anchor="middle")
-    y += 6
-    for line in wrap(f"{words}. Filled: no other candidate is shown to cost less.", width - right - left, 12):
-        y += 16
-        canvas.text(left, y, line, 12, role="muted")
-    name = "bp bp-narrow" if narrow else "bp bp-wide"
-    return canvas.svg(y + 12, _describe(plan), name=name)
+    canvas = Canvas(layout.width)
+    bottom = _draw_strip(canvas, plan, *ends_of_picture(layout))
+    canvas.height = draw_candidates(canvas, layout, plan.data, bottom + 26)
+    return canvas
 
 
-def _round_costs(low: float, high: float) -> list[float]:
-    """Return a few round numbers from ``low`` to ``high``, as an axis names them."""
-    from matplotlib.ticker import MaxNLocator
-
-    ticks = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
-    return [float(tick) for tick in ticks if low <= tick <= high]
-
-
-def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow: bool) -> float:
+def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float) -> float:
     n_blocks = int(plan.data.attrs["n_blocks"])
     dropped = set(left_out_blocks(plan)) if plan.fits else set()
     again = _share_by_block(plan)
@@ -234,42 +168,8 @@ def _draw_loops(canvas: Canvas, cycle: Cycle | None, left: float, step: float, y
     return y + 26
 
 
-def _draw_candidate(
-    canvas: Canvas,
-    row: CandidateRow,
-    number: int,
-    y: float,
-    across: Any,
-    edges: tuple[float, float, float],
-    *,
-    narrow: bool,
-) -> None:
-    left, start, end = edges
-    role = "blue" if number == 0 else "muted"
-    middle = y + (30 if narrow else _ROW / 2)
-    subset = row.subset.replace("drop:", "").replace(",", ", ")
-    room = (end - left) if narrow else start - left - 14
-    label = row.name if number else "the choice"
-    remark = subset if text_width(f"{label}  {subset}", 13, bold=True) < room - (120 if narrow else 0) else ""
-    baseline = y + 14 if narrow else middle + 5
-    canvas.text(left, baseline, label, 13, bold=number == 0, halo=True, remark=remark, remark_size=12)
-    if not math.isnan(row.low):
-        canvas.line(across(row.low), middle, across(row.high), middle, role, 3)
-    if not math.isnan(row.cost):
-        canvas.circle(across(row.cost), middle, 5, role)
-        if not row.alike:
-            canvas.circle(across(row.cost), middle, 2.8, "paper")
-    text = "not a number" if math.isnan(row.cost) else _signed(row.cost)
-    estimate = Estimate(row.cost, row.low, row.high)
-    interval = estimate.interval(_signed) if estimate.has_interval else ""
-    if narrow:
-        canvas.text(canvas.width - 8, baseline, f"{text} ({interval})" if interval else text, 12, anchor="end")
-    else:
-        canvas.text(end + 14, baseline, text, 13, bold=number == 0, remark=interval, remark_size=11.5)
-
-
 def _list_facts(plan: Plan, command: str) -> list[Fact]:
-    rows = candidate_rows(plan)
+    rows = candidate_rows(plan.data)
     same = [row.name for row in rows[1:] if row.subset == rows[0].subset]
     alike = [row.name for row in rows[1:] if row.alike and row.name not in same]
     others = "No other blocks tried do" if plan.leaves_blocks else "Nothing else does"
@@ -319,14 +219,9 @@ def _name_parts(plan: Plan) -> str:
     return f"block{'' if len(blocks) == 1 else 's'} {listed}"
 
 
-def _signed(cost: float) -> str:
-    """Return a cost with its sign and three decimals below 1, else two."""
-    return write_signed(cost, 3 if abs(cost) < 1 else 2)
-
-
 def _describe(plan: Plan) -> str:
     rows = [
-        f"{row.name} ({row.subset}) {Estimate(row.cost, row.low, row.high).write(_signed)}"
-        for row in candidate_rows(plan)
+        f"{row.name} ({row.subset}) {Estimate(row.cost, row.low, row.high).write(write_candidate_cost)}"
+        for row in candidate_rows(plan.data)
     ]
     return f"Costs on the test prompts in nats: {'; '.join(rows)}. {plan_headline(plan)}."

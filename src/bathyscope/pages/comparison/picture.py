@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
@@ -26,8 +25,11 @@ from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 from bathyscope.pages.comparison.next_step import comparison_facts
-from bathyscope.pages.head.canvas import Canvas, text_width
+from bathyscope.pages.head.canvas import Canvas
+from bathyscope.pages.head.layouts import NARROW, WIDE, ProfileLayout
 from bathyscope.pages.head.numbers import Points, read_profile
+from bathyscope.pages.head.shares import MarkedDepth, ShareAxis, draw_share
+from bathyscope.pages.head.svg import print_svg
 from bathyscope.pages.text.environment import environment
 from bathyscope.runs.depth_table import estimator_name
 
@@ -40,6 +42,10 @@ ROLES: Final = ("blue", "vermilion", "green", "purple")
 _HEADS: Final = {"half": "half of the tokens kept", "readable": "average token kept"}
 _LETTERS: Final = 34
 """Letters of a run's name on the picture."""
+_FEW: Final = 26
+"""The same where there is little room."""
+_WIDE: Final = replace(WIDE, label=15, row=26, plot=190)
+_NARROW: Final = replace(NARROW, label=13, note=12, row=40, plot=150)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,10 @@ def comparison_html(comparison: Comparison, *, level: int = 2, name: str = "") -
     curves = run_curves(comparison)
     number = _leading(comparison)
     digits = _choose_decimals(comparison)
-    wide, narrow = (draw_comparison(curves, width, digits) for width in (1000.0, 400.0))
+    wide, narrow = (
+        print_svg(draw_comparison(curves, layout, digits), _describe(curves), name=layout.class_name)
+        for layout in (_WIDE, _NARROW)
+    )
     others = [
         f"{sentence(comparison, place)}."
         for place in range(comparison.data.sizes["comparison"])
@@ -114,110 +123,48 @@ def state_blocks(comparison: Comparison, number: int = 0) -> str:
     return f"In blocks: {depths[0]:.1f} of {other} against {depths[1]:.1f} of {reference}."
 
 
-def draw_comparison(curves: list[RunCurve], width: float, digits: int = 0) -> str:
+def draw_comparison(curves: list[RunCurve], layout: ProfileLayout, digits: int = 0) -> Canvas:
     """Draw the share of tokens that are final over the share of each run's depth, with its depth as a mark.
 
     Args:
         digits: decimals of the depths in per cent.
     """
-    narrow = width < 600
-    left, right, note, small = (34.0, 14.0, 12.5, 12.0) if narrow else (64.0, 36.0, 13.5, 12.5)
-    plot = 150.0 if narrow else 190.0
-    canvas = Canvas(width)
-
-    def across(share: float) -> float:
-        return left + (width - left - right) * share
-
-    marks = [(curve, _role(number)) for number, curve in enumerate(curves) if not math.isnan(curve.ratio)]
-    marks.sort(key=lambda item: -item[0].ratio)
-    row = 40.0 if narrow else 26.0
-    y = 4.0 + row * len(marks)
-    top, foot = y + 24, y + 24 + plot
-
-    def up(share: float) -> float:
-        return top + plot * (1 - share)
-
-    for number, (curve, role) in enumerate(marks):
-        line = 4 + row * (number + 1) - 9
-        canvas.line(across(curve.ratio), line, across(curve.ratio), foot, role, 1.6, "4 3")
-    for share in (0.0, 0.5, 1.0):
-        canvas.line(left, up(share), width - right, up(share), "grid")
-        label = f"{100 * share:.0f}" + ("" if narrow else " %")
-        canvas.text(left - 6, up(share) + 4, label, small, role="muted", anchor="end")
-    words = "% of tokens with their final prediction" if narrow else "share of tokens with their final prediction"
-    canvas.text(left, top - 8, words, note, role="muted", halo=True)
+    canvas = Canvas(layout.width)
+    ordered = sorted(
+        ((curve, _role(number)) for number, curve in enumerate(curves) if not math.isnan(curve.ratio)),
+        key=lambda item: -item[0].ratio,
+    )
+    rows = [_make_row(curve, role, layout, digits) for curve, role in ordered]
+    lines = [4 + layout.row * (number + 1) - 9 for number in range(len(rows))]
+    axis = ShareAxis(layout, 28.0 + layout.row * len(rows), 1.0)
+    foot = axis.up(0.0)
+    for line, row in zip(lines, rows):
+        canvas.line(row.x, line, row.x, foot, row.role, 1.6, "4 3")
+    axis.draw(canvas, "share of tokens with their final prediction")
     for number, curve in enumerate(curves):
-        _draw_curve(canvas, curve, _role(number), across, up)
-    for number, (curve, role) in enumerate(marks):
-        deeper = across(marks[number - 1][0].ratio) if number else width
-        _draw_ratio(canvas, curve, role, across, 4 + row * (number + 1) - 9, digits, deeper, narrow=narrow)
+        if curve.share is not None:
+            draw_share(canvas, axis, curve.share, curve.n_blocks, _role(number), width=2.3, opacity=0.15)
+    deeper = layout.width
+    for line, row in zip(lines, rows):
+        row.draw(canvas, layout, line, deeper)
+        deeper = row.x
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        anchor = "middle" if 0 < share < 1 or not narrow else "start" if share == 0 else "end"
-        canvas.text(across(share), foot + 18, f"{100 * share:.0f} %", small, role="muted", anchor=anchor)
-    canvas.text(across(0.5), foot + 36, "share of its blocks done", small, role="muted", anchor="middle")
-    name = "bp bp-narrow" if narrow else "bp bp-wide"
-    return canvas.svg(foot + 44, _describe(curves), name=name)
+        anchor = "middle" if 0 < share < 1 or not layout.own_line else "start" if share == 0 else "end"
+        text = f"{100 * share:.0f} %"
+        canvas.text(axis.across(share), foot + 18, text, layout.small, role="muted", anchor=anchor)
+    middle = axis.across(0.5)
+    canvas.text(middle, foot + 36, "share of its blocks done", layout.small, role="muted", anchor="middle", label="x")
+    canvas.height = foot + 44
+    return canvas
 
 
-def _draw_curve(
-    canvas: Canvas, curve: RunCurve, role: str, across: Callable[[float], float], up: Callable[[float], float]
-) -> None:
-    if curve.share is None:
-        return
-    rows = [
-        (place / curve.n_blocks, mean, low, high)
-        for place, mean, low, high in zip(curve.share.places, curve.share.mean, curve.share.low, curve.share.high)
-        if not math.isnan(mean)
-    ]
-    band = [row for row in rows if not math.isnan(row[2])]
-    if len(band) > 1:
-        upper = [(across(x), up(high)) for x, _, _, high in band]
-        lower = [(across(x), up(low)) for x, _, low, _ in reversed(band)]
-        canvas.area([*upper, *lower], role, 0.15)
-    if rows:
-        canvas.curve([(across(x), up(mean)) for x, mean, _, _ in rows], role, 2.3)
-
-
-def _draw_ratio(
-    canvas: Canvas,
-    curve: RunCurve,
-    role: str,
-    across: Callable[[float], float],
-    y: float,
-    digits: int,
-    deeper: float,
-    *,
-    narrow: bool,
-) -> None:
-    """Draw a run's depth with its interval, its name next to it or, on narrow screens, above it.
-
-    Args:
-        deeper: where the line of the next deeper run goes down.
-    """
-    x = across(curve.ratio)
-    ends = (x, x) if math.isnan(curve.low) else (across(curve.low), across(curve.high))
-    canvas.rect(ends[0], y - 3, ends[1] - ends[0], 6, role=role, radius=3, opacity=0.4)
-    canvas.circle(x, y, 5.5, role)
-    label = f"{elided(curve.name, _LETTERS)} {100 * curve.ratio:.{digits}f} %"
-    ends_digits = min(digits, 1)
-    ends_in_percent = Estimate(curve.ratio, 100 * curve.low, 100 * curve.high)
-    remark = ends_in_percent.interval(f".{ends_digits}f") if ends_in_percent.has_interval else ""
-    size, note = (13.0, 12.0) if narrow else (15.0, 13.0)
-    width = text_width(label, size, bold=True) + text_width(remark, note) + 0.6 * note
-    if narrow and width > canvas.width - 8:
-        remark = ""
-        label = f"{elided(curve.name, 26)} {100 * curve.ratio:.{digits}f} %"
-        width = text_width(label, size, bold=True)
-    left, right = min(ends[0], x - 6) - 10, max(ends[1], x + 6) + 10
-    if narrow:
-        # Left of the next deeper run's line where that is possible, and inside the picture in any case.
-        place = max(4 + width / 2, min(x, deeper - 6 - width / 2, canvas.width - 4 - width / 2))
-        anchor, y = "middle", y - 12
-    elif width <= left or left >= canvas.width - right:
-        place, anchor, y = left, "end", y + 5
-    else:
-        place, anchor, y = right, "start", y + 5
-    canvas.text(place, y, label, size, role=role, anchor=anchor, bold=True, halo=True, remark=remark, remark_size=note)
+def _make_row(curve: RunCurve, role: str, layout: ProfileLayout, digits: int) -> MarkedDepth:
+    """Return the row of a run: its name and its depth in per cent, without the interval where that has no room."""
+    label, shorter = (f"{elided(curve.name, letters)} {100 * curve.ratio:.{digits}f} %" for letters in (_LETTERS, _FEW))
+    ends = Estimate(curve.ratio, 100 * curve.low, 100 * curve.high)
+    remark = ends.interval(f".{min(digits, 1)}f") if ends.has_interval else ""
+    x, low, high = (layout.across(share, 1.0) for share in (curve.ratio, curve.low, curve.high))
+    return MarkedDepth(x, low, high, role, label, remark, (shorter, ""), layout.label, role_of_words=role)
 
 
 def _read_side(comparison: Comparison, side: ComparedPrompts) -> RunCurve:

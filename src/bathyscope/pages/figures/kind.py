@@ -323,7 +323,8 @@ def fill_axes(ax: Axes, panel: Panel) -> AxesSurface:
 
 def _replace_letters(text: Text) -> None:
     lines = drawn_text(text.get_text()).split("\n")
-    text.set_text("\n".join(elided(line, _LONGEST_LINE) for line in lines))
+    # A text that the layout need not measure was measured by whoever placed it.
+    text.set_text("\n".join(elided(line, _LONGEST_LINE) if text.get_in_layout() else line for line in lines))
 
 
 def _find_texts(artist: Artist) -> Iterator[Text]:

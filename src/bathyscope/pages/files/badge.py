@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from html import escape
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from bathyscope.core.calls import checked
+from bathyscope.core.descriptions import Doc
 from bathyscope.core.output import write_output
 from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import given_path, require_writable
@@ -30,12 +31,14 @@ _LEAST: Final = 0.03
 """Loss in nats of the lowest bar; heights are logarithmic."""
 
 
+ProfiledRun = Annotated[Run, Doc("a run with lens, skip or drop.")]
+
+
 @checked
-def badge(run: Run, out: str | Path | None = None) -> str:
+def badge(run: ProfiledRun, out: str | Path | None = None) -> str:
     """Draw a run's depth as a badge: its depths in words, and a bar for each block with the loss it would add.
 
     Args:
-        run: a run with lens, skip or drop.
         out: an SVG file to write; None = the text alone is returned.
 
     Returns:

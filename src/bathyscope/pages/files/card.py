@@ -17,6 +17,7 @@ from bathyscope.core.strict import plain
 from bathyscope.core.text import elided, legible, literal_markdown
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.arguments import read_one_run
+from bathyscope.pages.files.badge import ProfiledRun
 from bathyscope.pages.head import drawing
 from bathyscope.pages.head.answer import answer
 from bathyscope.pages.head.numbers import Mark, Points, Profile, read_profile
@@ -32,11 +33,10 @@ _RECORD: Final = "bathyscope"
 
 
 @checked
-def card(run: Run, out: str | Path | None = None) -> str:
+def card(run: ProfiledRun, out: str | Path | None = None) -> str:
     """Write a run up for a model card: Markdown with the depth profile and a block of numbers for programs.
 
     Args:
-        run: a run with lens, skip or drop.
         out: a Markdown file to write; the picture is written next to it, under its name with .svg. None = the text
             alone is returned, without a picture.
 

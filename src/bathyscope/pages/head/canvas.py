@@ -1,19 +1,18 @@
-"""A small SVG canvas: marks by role of colour, and text whose width is estimated before it is placed.
+"""A picture as data: marks by role of colour, and texts whose width is estimated before they are placed.
 
-Colours are classes with a fixed colour and, behind it, the variable of the page around: a program that knows no
-variables shows the fixed colour, a page its own light or dark one.
+What is drawn is decided once, here and by those who draw on it. Printers only write it down.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
-from html import escape
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Concatenate, Final, ParamSpec
 
-from bathyscope.core.text import legible
 from bathyscope.pages.head.classes import COLOURS, DARK_COLOURS, DARK_LETTERS, LETTERS
 
+P = ParamSpec("P")
 ROLES: Final = {
     "ink": "#20242b",
     "muted": "#5f6773",
@@ -27,7 +26,7 @@ ROLES: Final = {
     **{f"cost{level}": colour for level, colour in enumerate(COLOURS)},
     **{f"cost{level}-letter": colour for level, colour in enumerate(LETTERS)},
 }
-_DARK: Final = {
+DARK_ROLES: Final = {
     "ink": "#e6e9ee",
     "muted": "#a3abb8",
     "grid": "#343a44",
@@ -39,7 +38,6 @@ _DARK: Final = {
     **{f"cost{level}": colour for level, colour in enumerate(DARK_COLOURS)},
     **{f"cost{level}-letter": colour for level, colour in enumerate(DARK_LETTERS)},
 }
-FONT: Final = "system-ui,'Segoe UI','DejaVu Sans',sans-serif"
 _REGULAR: Final = 0.615
 _BOLD: Final = 0.69
 _NARROW: Final = frozenset("iljtfI.,:;!|'() ")
@@ -81,139 +79,136 @@ def wrap(text: str, width: float, size: float, *, bold: bool = False) -> list[st
     return [*lines, line] if line else lines
 
 
+@dataclass(frozen=True)
+class Words:
+    """A text.
+
+    Args:
+        x, y: of its anchor, on the line that its letters stand on.
+        anchor: start, middle or end.
+        fill: a fixed colour in place of the role's.
+        halo: keeps it legible on lines.
+        remark: follows in muted letters, in one element with the text, so that no font can make them overlap.
+        label: what it names where whoever draws the picture may choose other words: ``x``, ``y`` or ``entry``.
+    """
+
+    x: float
+    y: float
+    content: str
+    size: float
+    role: str = "ink"
+    anchor: str = "start"
+    bold: bool = False
+    fill: str = ""
+    halo: bool = False
+    remark: str = ""
+    remark_size: float = 0.0
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """A line through points.
+
+    Args:
+        dash: lengths of dashes and gaps, as SVG writes them.
+        is_curve: whether its corners are round.
+    """
+
+    points: Sequence[tuple[float, float]]
+    role: str
+    width: float
+    opacity: float = 1.0
+    dash: str = ""
+    is_curve: bool = True
+
+
+@dataclass(frozen=True)
+class Area:
+    """A filled polygon."""
+
+    points: Sequence[tuple[float, float]]
+    role: str
+    opacity: float
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A rectangle in a role's colour, or in a fixed one."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    role: str = ""
+    fill: str = ""
+    radius: float = 0.0
+    opacity: float = 1.0
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height; a gap that is wider than its block leaves nothing."""
+        return max(self.width, 0.0), max(self.height, 0.0)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A filled circle."""
+
+    x: float
+    y: float
+    radius: float
+    role: str
+
+
+Element = Words | Stroke | Area | Tile | Dot
+
+
+@dataclass(frozen=True)
+class NumberFrame:
+    """Where the numbers of a picture are: its horizontal axis from 0 to ``end``, its vertical one from 0 to 1.
+
+    Args:
+        left, top, width, height: of the axes, in units of the canvas.
+    """
+
+    left: float
+    top: float
+    width: float
+    height: float
+    end: float = 1.0
+
+
+def _adds(kind: Callable[P, Element]) -> Callable[Concatenate[Canvas, P], None]:
+    """Return a method of canvases that adds an element of this kind."""
+
+    def add(canvas: Canvas, *place: P.args, **look: P.kwargs) -> None:
+        canvas.elements.append(kind(*place, **look))
+
+    return add
+
+
 class Canvas:
-    """Elements of one picture in units of its view box."""
+    """Elements of one picture in units of its view box, in the order in which they cover each other.
+
+    ``head.svg`` prints them into pages, ``figures.kit.painting`` into figures of matplotlib.
+
+    Args:
+        width: of the view box; ``height`` is set by whoever finishes the picture.
+    """
 
     def __init__(self, width: float) -> None:
         self.width = width
-        self._parts: list[str] = []
+        self.height = 0.0
+        self.frame: NumberFrame | None = None
+        self.elements: list[Element] = []
 
-    def text(
-        self,
-        x: float,
-        y: float,
-        content: str,
-        size: float,
-        *,
-        role: str = "ink",
-        anchor: str = "start",
-        bold: bool = False,
-        fill: str = "",
-        halo: bool = False,
-        remark: str = "",
-        remark_size: float = 0.0,
-    ) -> None:
-        """Write a text; ``anchor`` is start, middle or end, and a halo keeps it legible on lines.
-
-        A remark follows in muted letters, in one element with the text, so that no font can make them overlap.
-        """
-        look = "".join(
-            [
-                f' text-anchor="{anchor}"' if anchor != "start" else "",
-                ' font-weight="600"' if bold else "",
-                f' fill="{fill}"' if fill else "",
-            ]
-        )
-        classes = " ".join([*([] if fill else [f"bp-{role}"]), *(["bp-halo"] if halo else [])])
-        named = f' class="{classes}"' if classes else ""
-        self._parts.append(
-            f'<text x="{_number(x)}" y="{_number(y)}" font-size="{_number(size)}"{look}{named}>'
-            f"{escape(legible(content))}{_span(remark, remark_size)}</text>"
-        )
+    text, rect, circle, area = _adds(Words), _adds(Tile), _adds(Dot), _adds(Area)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, role: str, width: float = 1.0, dash: str = "") -> None:
         """Draw a straight line."""
-        dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        self._parts.append(
-            f'<path d="M{_number(x1)} {_number(y1)}L{_number(x2)} {_number(y2)}" fill="none" '
-            f'class="bp-{role}-line" stroke-width="{_number(width)}"{dashed}/>'
-        )
+        self.elements.append(Stroke(((x1, y1), (x2, y2)), role, width, dash=dash, is_curve=False))
 
     def curve(self, points: Sequence[tuple[float, float]], role: str, width: float, opacity: float = 1.0) -> None:
         """Draw a line through points."""
-        path = "L".join(f"{_number(x)} {_number(y)}" for x, y in points)
-        faded = f' opacity="{opacity:g}"' if opacity < 1 else ""
-        self._parts.append(
-            f'<path d="M{path}" fill="none" class="bp-{role}-line" stroke-width="{_number(width)}" '
-            f'stroke-linejoin="round"{faded}/>'
-        )
-
-    def area(self, points: Sequence[tuple[float, float]], role: str, opacity: float) -> None:
-        """Fill a polygon."""
-        path = "L".join(f"{_number(x)} {_number(y)}" for x, y in points)
-        self._parts.append(f'<path d="M{path}z" class="bp-{role}" opacity="{opacity:g}"/>')
-
-    def rect(
-        self,
-        x: float,
-        y: float,
-        width: float,
-        height: float,
-        *,
-        role: str = "",
-        fill: str = "",
-        radius: float = 0.0,
-        opacity: float = 1.0,
-    ) -> None:
-        """Draw a rectangle in a role's colour, or in a fixed one."""
-        look = f' class="bp-{role}"' if role else f' fill="{fill}"'
-        rounded = f' rx="{_number(radius)}"' if radius else ""
-        faded = f' opacity="{opacity:g}"' if opacity < 1 else ""
-        self._parts.append(
-            f'<rect x="{_number(x)}" y="{_number(y)}" width="{_number(max(width, 0.0))}" '
-            f'height="{_number(max(height, 0.0))}"{rounded}{look}{faded}/>'
-        )
-
-    def circle(self, x: float, y: float, radius: float, role: str) -> None:
-        """Draw a dot."""
-        self._parts.append(f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(radius)}" class="bp-{role}"/>')
-
-    def svg(self, height: float, label: str, *, alone: bool = False, name: str = "") -> str:
-        """Return the picture.
-
-        Args:
-            height: of the view box.
-            label: the picture in words.
-            alone: as a file of its own, with its own ground and both themes; else as part of a page, whose colours it
-                takes.
-            name: class of the element in a page.
-        """
-        box = f'viewBox="0 0 {_number(self.width)} {_number(height)}"'
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img" aria-label="{escape(legible(label))}"'
-        if alone:
-            head += f' width="{_number(self.width)}" height="{_number(height)}"'
-            ground = f'<rect width="{_number(self.width)}" height="{_number(height)}" class="bp-paper"/>'
-        else:
-            head, ground = f'{head} class="{name or "bp"}"', ""
-        rules = f"<style>{style(alone=True)}</style>" if alone else ""
-        return f'{head} font-family="{FONT}">{rules}{ground}{"".join(self._parts)}</svg>'
-
-
-def _span(remark: str, size: float) -> str:
-    if not remark:
-        return ""
-    return (
-        f'<tspan dx="{_number(0.6 * size)}" font-size="{_number(size)}" font-weight="400" class="bp-muted">'
-        f"{escape(legible(remark))}</tspan>"
-    )
-
-
-def style(*, alone: bool) -> str:
-    """Return the rules of the roles' colours."""
-    rules = "".join(
-        f".bp-{role}{{fill:{colour};fill:var(--{role},{colour})}}"
-        f".bp-{role}-line{{stroke:{colour};stroke:var(--{role},{colour})}}"
-        for role, colour in ROLES.items()
-    )
-    paper = ROLES["paper"]
-    rules += f".bp-halo{{paint-order:stroke;stroke:{paper};stroke:var(--paper,{paper});stroke-width:4px}}"
-    if not alone:
-        return rules
-    dark = "".join(f"--{role}:{colour};" for role, colour in _DARK.items())
-    return f"{rules}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
-
-
-def _number(value: float) -> str:
-    """Return a place to a tenth, without superfluous digits."""
-    text = f"{value:.1f}"
-    return text.removesuffix(".0") if text != "-0.0" else "0"
+        self.elements.append(Stroke(points, role, width, opacity))

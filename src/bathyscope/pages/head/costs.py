@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import partial
 
 from bathyscope.pages.head.canvas import Canvas, text_width
 from bathyscope.pages.head.classes import CARRIES, bar_share, class_of, highest_bar, write_cost
-from bathyscope.pages.head.layouts import WIDE, ProfileLayout
+from bathyscope.pages.head.layouts import ProfileLayout
 from bathyscope.pages.head.numbers import Points, Profile
 
 
-def draw_costs(
-    canvas: Canvas, layout: ProfileLayout, profile: Profile, costs: Points, across: Callable[[float], float], y: float
-) -> float:
+def draw_costs(canvas: Canvas, layout: ProfileLayout, n_blocks: int, costs: Points, y: float) -> float:
     """Draw tiles or bars and the numbers of the blocks; return where what follows begins."""
-    width = layout.inner / profile.n_blocks
+    across = partial(layout.across, end=n_blocks)
+    width = layout.inner / n_blocks
     by_block = dict(zip(costs.places, costs.mean))
-    if profile.n_blocks <= layout.tiles_up_to:
-        _draw_tiles(canvas, layout, profile.n_blocks, by_block, across, y)
+    if n_blocks <= layout.tiles_up_to:
+        _draw_tiles(canvas, layout, n_blocks, by_block, y)
         bottom = y + layout.tile
     else:
-        bottom = _draw_bars(canvas, layout, profile.n_blocks, by_block, across, y)
+        bottom = _draw_bars(canvas, layout, n_blocks, by_block, y)
     every = next(step for step in (1, 2, 5, 10, 20, 50, 1000) if step * width >= (24 if step > 1 else 18))
-    for block in range(0, profile.n_blocks, every):
+    for block in range(0, n_blocks, every):
         canvas.text(across(block + 0.5), bottom + 16, str(block), layout.small, role="muted", anchor="middle")
-    if layout is WIDE:
-        canvas.text(layout.left - 8, bottom + 16, "block", layout.small, role="muted", anchor="end")
+    if not layout.own_line:
+        canvas.text(layout.left - 8, bottom + 16, "block", layout.small, role="muted", anchor="end", label="x")
     return bottom + 22
 
 
@@ -35,13 +34,13 @@ def _draw_tiles(
     layout: ProfileLayout,
     n_blocks: int,
     by_block: dict[int, float],
-    across: Callable[[float], float],
     y: float,
 ) -> None:
+    across = partial(layout.across, end=n_blocks)
     width = layout.inner / n_blocks
     gap = 2.5 if width > 30 else 1.2
     short = width < 52
-    if layout is WIDE:
+    if not layout.own_line:
         canvas.text(layout.left - 8, y + layout.tile / 2 + 4, "nats", layout.small, role="muted", anchor="end")
     for block in range(n_blocks):
         loss = by_block.get(block, math.nan)
@@ -70,10 +69,10 @@ def _draw_bars(
     layout: ProfileLayout,
     n_blocks: int,
     by_block: dict[int, float],
-    across: Callable[[float], float],
     y: float,
 ) -> float:
     """Draw bars on a logarithmic scale that begins at 0.03 nats; a loss below it is a stub."""
+    across = partial(layout.across, end=n_blocks)
     highest = highest_bar(list(by_block.values()))
     height, width = 2 * layout.tile, layout.inner / n_blocks
 
@@ -96,19 +95,16 @@ def _draw_bars(
     return y + height
 
 
-def draw_boundaries(
-    canvas: Canvas, layout: ProfileLayout, n_blocks: int, across: Callable[[float], float], y: float
-) -> None:
+def draw_boundaries(canvas: Canvas, layout: ProfileLayout, n_blocks: int, y: float) -> None:
     """Write the axis of a picture without tiles: blocks done."""
     every = next(step for step in (1, 2, 5, 10, 20, 50, 1000) if step * layout.inner / n_blocks >= 30)
     for boundary in range(0, n_blocks + 1, every):
-        canvas.text(across(boundary), y, str(boundary), layout.small, role="muted", anchor="middle")
-    canvas.text(layout.left, y + 17, "blocks done", layout.small, role="muted")
+        x = layout.across(boundary, n_blocks)
+        canvas.text(x, y, str(boundary), layout.small, role="muted", anchor="middle")
+    canvas.text(layout.left, y + 17, "blocks done", layout.small, role="muted", label="x")
 
 
-def draw_losses(
-    canvas: Canvas, layout: ProfileLayout, profile: Profile, across: Callable[[float], float], y: float
-) -> None:
+def draw_losses(canvas: Canvas, layout: ProfileLayout, profile: Profile, y: float) -> None:
     """Write the loss when the model is read out at a boundary, under it; where there is no room, at fewer of them.
 
     The boundary of the head and the last one are always there.
@@ -126,4 +122,4 @@ def draw_losses(
             text = f"{losses[place]:.2f}" if losses[place] < 10 else f"{losses[place]:.1f}"
             bold = place == marked
             role = "ink" if bold else "muted"
-            canvas.text(across(place), y, text, layout.small, role=role, anchor="middle", bold=bold)
+            canvas.text(layout.across(place, last), y, text, layout.small, role=role, anchor="middle", bold=bold)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from bathyscope.core.tables import html_table
 from bathyscope.core.text import legible
 from bathyscope.pages.head.drawing import profile_style
 from bathyscope.pages.head.section import profile_html
@@ -30,15 +31,11 @@ def notebook_html(run: Run, place: str) -> str:
     """
     # A part of a run with some of its blocks has no profile, which is of the whole depth.
     head = "" if "blocks" in run.cut else f"<style>{profile_style()}</style>{profile_html(run)}"
-    rows = "".join(
-        f"<tr><td>{escape(legible(name))}</td><td>{escape(legible(_list_variables(run[name])))}</td></tr>"
-        for name in run
-    )
+    table = html_table(["measure", "variables"], [(name, _list_variables(run[name])) for name in run])
     return (
         f'<div style="{_THEME}">{head}<p>{escape(legible(run.caption()))}<br>'
         f"<small>{escape(legible(place))}</small></p>"
-        f"<details><summary>What it holds</summary><table><tr><th>measure</th><th>variables</th></tr>{rows}</table>"
-        "</details></div>"
+        f"<details><summary>What it holds</summary>{table}</details></div>"
     )
 
 

@@ -49,7 +49,7 @@ class Points:
     joint_low: tuple[float, ...] = ()
     joint_high: tuple[float, ...] = ()
 
-    def curve(self, n_blocks: int, over: int) -> list[tuple[float, float]]:
+    def curve(self, n_blocks: int, over: float) -> list[tuple[float, float]]:
         """Return the places that have a mean, each with it, as every picture draws them.
 
         Args:

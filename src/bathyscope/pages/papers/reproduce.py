@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from bathyscope.core.calls import takes
 from bathyscope.core.paths import given_path, require_writable
@@ -15,7 +15,7 @@ from bathyscope.errors import ArgumentError, OptionError, describe_value, did_yo
 from bathyscope.model import load
 from bathyscope.model.options import require_one_process
 from bathyscope.pages.figures.render import check_format
-from bathyscope.pages.options import ReproduceOptions
+from bathyscope.pages.options import PaperData, PaperTarget, ReproduceOptions
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
 from bathyscope.pages.papers.data import local_data, read_prompts_option
 from bathyscope.pages.papers.figures import Drawn, chosen_figures, draw, measures_of
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @takes(ReproduceOptions)
 def reproduce(
-    target: str,
+    target: Annotated[str, PaperTarget],
     models: Sequence[str] = (),
     *,
-    data: Sequence[str] = (),
+    data: Annotated[Sequence[str], PaperData] = (),
     figures: Sequence[str] | Sequence[int] = (),
     prompts: int | str | Path | None = None,
     as_published: bool = False,
@@ -49,11 +49,8 @@ def reproduce(
     """Repeat a paper's tables or figures. Every result is stored; finished results are only read.
 
     Args:
-        target: csordas2025, hu2025, hu2025-table1 (effective depths), hu2025-table2 (sizes of the models) or lad2024.
         models: names of the paper, other hub names, folders, or NAME=FOLDER, which stands for the paper's model of
             that name; several in one text are separated by commas (none = all of the paper's).
-        data: NAME=FILE, or a folder of files named after data sets, in place of the hub's copies; lad2024's corpus
-            is a text file, pile=FILE.txt.
         ...: the options of ``ReproduceOptions``.
         progress: show a progress bar for each run.
         **loading: as for ``load``.

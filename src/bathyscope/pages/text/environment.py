@@ -1,9 +1,12 @@
 """The templates of pages: what they are filled with is escaped, and shown without acting."""
 
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from bathyscope.core.tables import html_table
 from bathyscope.core.text import legible
 from bathyscope.pages.text.commands import mark_up_command
 
@@ -21,4 +24,10 @@ def environment() -> Environment:
         finalize=lambda value: legible(value) if type(value) is str else value,
     )
     templates.filters["command"] = mark_up_command
+    templates.globals["html_table"] = _write_table
     return templates
+
+
+def _write_table(headings: Sequence[object], rows: Iterable[Sequence[object]], kind: str) -> Markup:
+    """Return the table of :func:`html_table`, which has escaped it."""
+    return Markup(html_table(headings, rows, kind=kind))

@@ -12,7 +12,7 @@ from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, PruningError, warn
 from bathyscope.measures.costs import Over
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model import Model, ModelArgument, alone, loaded
 from bathyscope.model.reading import PromptReading
 from bathyscope.model.writing import ends_of
 from bathyscope.prompts.harness.loading import Benchmark, require_harness, require_known_tasks
@@ -54,7 +54,7 @@ _BENCHMARKS: Final = "benchmarks"
 
 @takes(PruneOptions)
 def prune(
-    model: AnyModel,
+    model: ModelArgument,
     calibration: Source | Prompts | DomainSources,
     test: Source | Prompts | DomainSources,
     *,
@@ -89,7 +89,6 @@ def prune(
     dropping (SLEB), the surrogate from pairs alone, the last blocks, and random ones.
 
     Args:
-        model: what ``load`` returns or takes.
         calibration: prompts that choose, as for ``survey``; or several domains by name, ``{"code": …, "prose": …}``.
             ``written:40?tokens=512``: 40 of the test prompts, which the full model continues by up to 512 tokens, as it
             does the others; costs are over what it writes, and the plan says where the pruned model departs from it.

@@ -20,7 +20,7 @@ from bathyscope.core.text import level_text
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model import Model, ModelArgument, alone, loaded
 from bathyscope.model.anatomy.parallel import refusal_of_schedule
 from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
@@ -155,7 +155,7 @@ class RepeatScan(TabledResult):
 
 @takes(RepeatScanOptions)
 def repeat_scan(
-    model: AnyModel,
+    model: ModelArgument,
     prompts: Source | Prompts,
     *,
     longest: int | None = None,
@@ -178,7 +178,6 @@ def repeat_scan(
     begin alike are run once: Σ n² + L calls of a block, n = 1 … L, for each batch of prompts.
 
     Args:
-        model: what ``load`` returns or takes.
         prompts: as for ``survey``; those with answers judge by them.
         ...: the options of ``RepeatScanOptions``.
 

@@ -17,7 +17,7 @@ from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import PromptError, warn
 from bathyscope.labels import labelled
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model import Model, ModelArgument, alone, loaded
 from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -41,7 +41,7 @@ CountsByDraft = Sequence[Sequence[Sequence[Counts]]]
 
 @takes(ExitAdviceOptions)
 def exit_advice(
-    model: AnyModel,
+    model: ModelArgument,
     prompts: Source | Prompts,
     *,
     verify: Source | Prompts | None = None,
@@ -64,7 +64,6 @@ def exit_advice(
     drafts and checks is counted. Seconds of a block, of the head and of ``generate`` are measured on this machine.
 
     Args:
-        model: what ``load`` returns or takes.
         prompts: as for ``survey``.
         verify: other prompts, which are continued with every exit and without, and compared with what was predicted.
         ...: the options of ``ExitAdviceOptions``.

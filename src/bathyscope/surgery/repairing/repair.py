@@ -12,7 +12,7 @@ from bathyscope.core.calls import takes
 from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, describe_value
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model import Model, ModelArgument, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
@@ -38,7 +38,7 @@ from bathyscope.surgery.trial.trial import read_trial
 
 @takes(RepairOptions)
 def repair(
-    model: AnyModel,
+    model: ModelArgument,
     schedule: Schedule | str | Plan,
     calibration: Source | Prompts,
     *,
@@ -67,7 +67,6 @@ def repair(
     on calibration prompts that were kept aside; it is written only where the test prompts prove that it beats "none".
 
     Args:
-        model: what ``load`` returns or takes.
         schedule: which blocks are dropped, such as ``"drop:2,drop:5"``, or the plan that ``prune`` made.
         calibration: prompts that maps and training see, as for ``survey``; a tenth, or of few a quarter, is kept
             aside to choose the rung.

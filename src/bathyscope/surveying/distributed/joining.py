@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from bathyscope.core.calls import checked
 from bathyscope.core.commands import name_command
+from bathyscope.core.common_options import FOLDER_OF_RUN
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @checked
-def join(parts: Sequence[str | Path], out: str | Path) -> Run:
+def join(parts: Sequence[str | Path], out: Annotated[str | Path, FOLDER_OF_RUN]) -> Run:
     """Join the parts of one survey to the run that a single process would have written.
 
     Only what is derived from all shards is computed again; every file's checksum is verified. Controls of the parts are
@@ -38,7 +39,6 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
 
     Args:
         parts: folders that ``survey(..., part="3/16", out=...)`` wrote.
-        out: folder of the run.
 
     Raises:
         OptionError: no folder, or one given twice.

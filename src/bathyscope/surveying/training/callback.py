@@ -28,10 +28,8 @@ class DepthCallback(TrainerCallback):
     loss are what they are without it.
 
     Args:
-        prompts: as for ``survey``.
         every: steps between two surveys; the model is surveyed before the first step too.
-        out: folder of the course.
-        measures, max_share, seed, add_special_tokens, chat, progress: of ``bathyscope.watch``.
+        prompts, out, measures, max_share, seed, add_special_tokens, chat, progress: of ``bathyscope.watch``.
         tokenizer: of the model; None = the Trainer's.
         picture: send the depth profile of each step to W&B, TensorBoard, MLflow and Trackio too, where the Trainer
             reports to them and lens and drop are measured.

@@ -360,8 +360,7 @@ def watch(model: nn.Module, prompts: Source | Prompts, out: str | Path, **option
 
     Args:
         model: the model under training.
-        prompts: as for ``survey``.
-        out: folder of the course.
+        prompts, out: as for ``Watch``.
         **options: ``every``, ``measures``, ``max_share``, ``steps``, ``seed``, ``tokenizer``, ``training``, ``step``
             and ``progress`` of ``Watch``.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
@@ -13,6 +14,17 @@ from bathyscope.pages.figures.kit.surface import AxesSurface
 
 _SIDES = ("x", "y")
 _Writer = Callable[[str], object]
+_LABEL = "bathyscope-label-"
+"""Beginning of the own label of texts that are labels of a painted picture."""
+
+
+def mark_label(text: Text, what: str) -> None:
+    """Note that a text inside of axes is a label.
+
+    Args:
+        what: ``x`` or ``y`` for the label of an axis; ``entry`` of a legend.
+    """
+    text.set_label(f"{_LABEL}{what}")
 
 
 def relabel(drawn_on: Figure | AxesSurface, words: Mapping[str, str]) -> None:
@@ -71,6 +83,12 @@ def _list_writers(drawn_on: Figure | AxesSurface) -> Iterator[tuple[str, _Writer
         for artist in (*ax.lines, *ax.collections, *ax.patches):
             if not str(artist.get_label()).startswith("_"):
                 yield str(artist.get_label()), artist.set_label
+        for text in ax.texts:
+            _, is_label, what = str(text.get_label()).partition(_LABEL)
+            if is_label:
+                yield text.get_text(), text.set_text
+                if what in _SIDES:
+                    yield what, text.set_text
     for legend in legends:
         for text in legend.get_texts():
             yield text.get_text(), text.set_text
