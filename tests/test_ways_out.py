@@ -115,7 +115,6 @@ WAYS: Final[dict[str, tuple[Callable[[ast.AST], bool], dict[str, str]]]] = {
         {
             "core/result.py:_repr_html_": ESCAPED,
             "core/tables.py:html_table": ESCAPED,
-            "core/tables.py:write": ESCAPED,
             "model/gguf.py:_are_ones": NO_HTML,
             "prompts/continued.py:": NO_HTML,
             "pages/explorer/still.py:still_html": ESCAPED,
