@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 
 from bathyscope.core.text import (
     elided,
+    json_in_markdown,
     left_over_place,
     legible,
     level_text,
@@ -68,6 +71,16 @@ def test_a_number_is_rounded_before_its_prefix_is_chosen(value: float, text: str
 )
 def test_nothing_in_a_literal_text_acts_as_markdown(text: str, literal: str) -> None:
     assert literal_markdown(text) == literal
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_json_that_is_taken_for_markdown_says_the_same(text: str) -> None:
+    written = json_in_markdown(text)
+    assert json.loads(written) == text
+    # YAML takes no deleted letter as it is, and pairs of surrogates for two letters, with which JSON writes some
+    if "\x7f" not in text and max(text, default="") < "\U00010000":
+        assert yaml.safe_load(written) == text
+    assert not set("<>&`*[]#|~$") & set(written)
 
 
 @given(st.floats(-1e6, 1e6))

@@ -1,5 +1,6 @@
 """Text from outside, such as prompt ids, labels and tokens, as text that can be shown: nothing in it acts."""
 
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from bathyscope.errors import BathyscopeError, legible
 _LONGEST: Final = 14
 _ACTING: Final = re.compile(r"[\\`*{}\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 """What Markdown acts on; inside of a word an underscore is one."""
+_ACTING_IN_JSON: Final = re.compile(r"[<>&`*{}\[\]#|~$]")
+"""What it and HTML act on in a text that JSON has written, which holds backslashes of its own."""
 _HYPHEN_AS_SIGN: Final = re.compile(r"(?<![\w)\]-])-(?=[\d.])")
 _ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
@@ -109,6 +112,16 @@ def literal_markdown(text: object) -> str:
     """
     escaped = _ACTING.sub(lambda match: f"\\{match[0]}", legible(text))
     return escaped.translate(_ENTITIES)
+
+
+def json_in_markdown(text: str) -> str:
+    r"""Return a text as JSON, and as YAML reads it, in which nothing acts where it is taken for Markdown or HTML.
+
+    Example:
+        >>> json_in_markdown("a|b <script>")
+        '"a\\u007cb \\u003cscript\\u003e"'
+    """
+    return _ACTING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text))
 
 
 def without_folders(name: str) -> str:

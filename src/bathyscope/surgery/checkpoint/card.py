@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bathyscope.core.text import literal_markdown, without_folders
+from bathyscope.core.text import json_in_markdown, literal_markdown, without_folders
 from bathyscope.schedule import Schedule
 
 RECORD = "bathyscope.json"
@@ -60,7 +60,7 @@ def card(record: ExportRecord, loader: str, notes: Sequence[str], evidence: str)
     lines = [
         "---",
         "library_name: transformers",
-        f"base_model: {json.dumps(record.model)}",
+        f"base_model: {json_in_markdown(record.model)}",
         "tags: [depth-pruned]" if dropped else "tags: [depth-rearranged]",
         "---",
         "",
