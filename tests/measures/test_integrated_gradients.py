@@ -246,7 +246,7 @@ def test_prompts_that_cannot_be_measured() -> None:
         prepared(waves.of_lengths(9, 9))
     assert str(caught.value) == (
         "integrated_gradients measures the prediction of the answer, and none of the 2 prompts has one; give answer= "
-        "with text=, or answer_tokens= with ids=."
+        "with text=, or answer_tokens= with ids=; or let the model write one (write=1, --write 1)."
     )
     with pytest.raises(PromptError) as caught:
         prepared(answered(70, 90), shortest=0)

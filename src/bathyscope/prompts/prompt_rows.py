@@ -44,7 +44,7 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
         raise PromptError(f'{path} holds no prompts; write one a line: {{"text": "…"}} or {{"ids": [1, 2]}}.')
     if count is not None and len(rows) < count:
         raise PromptError(f"{path} holds {len(rows)} prompts, {count} asked for; ask for at most {len(rows)}.")
-    return prompts_of_rows(rows, path)
+    return prompts_of_rows(rows, path, is_file=True)
 
 
 def recognised_prompts(
@@ -67,12 +67,15 @@ def recognised_prompts(
     return prompts_of_rows(listed, where)
 
 
-def prompts_of_rows(rows: Sequence[Row], where: str, numbers: Iterable[int] | None = None) -> tuple[Prompt, ...]:
+def prompts_of_rows(
+    rows: Sequence[Row], where: str, numbers: Iterable[int] | None = None, *, is_file: bool = False
+) -> tuple[Prompt, ...]:
     """Prompts of rows with the fields of prompts, or of chats of other tools.
 
     Args:
         where: what the rows are of, for messages.
         numbers: what the rows are called by; None = 1 and onwards, as lines of files are.
+        is_file: they are of one, whose columns can be named behind its name.
     """
     places = [f"{where}, prompt {number}" for number in (range(1, len(rows) + 1) if numbers is None else numbers)]
     prompt_rows = []
@@ -84,7 +87,7 @@ def prompts_of_rows(rows: Sequence[Row], where: str, numbers: Iterable[int] | No
             raise PromptError(f"{place}: {error}") from error
     # what chats of other tools hold besides is said once, and not for each prompt
     warn_of_other_keys((row.get("messages") for row in prompt_rows), f"{where}: ")
-    prompts = tuple(map(_prompt, prompt_rows, places))
+    prompts = tuple(_prompt(row, place, is_file) for row, place in zip(prompt_rows, places, strict=True))
     # the text of a misspelt field would be missing from the prompt
     for name, meant in {name: meant for row in prompt_rows for name, meant in _misspelt(row).items()}.items():
         warn(f"{where}: {name!r} is no field of a prompt and is taken for a label. Did you mean {meant!r}?")
@@ -127,7 +130,7 @@ def _in_json(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value.item()
 
 
-def _prompt(row: Row, where: str) -> Prompt:
+def _prompt(row: Row, where: str, is_file: bool) -> Prompt:
     labels = row.get("labels") or {}
     if not isinstance(labels, Mapping):
         raise PromptError(f'{where}: labels must be an object such as {{"level": 3}}, not {labels!r}.')
@@ -151,7 +154,7 @@ def _prompt(row: Row, where: str) -> Prompt:
     except PromptError as error:
         hint = "".join(f" Did you mean {meant!r} by {name!r}?" for name, meant in _misspelt(row).items())
         if not hint and not {"text", "ids", "messages"} & row.keys():
-            hint = _renaming(row) or f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
+            hint = _renaming(row, is_file) or f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
         raise PromptError(f"{where}: {error}{hint}") from error
     return prompt
 
@@ -172,8 +175,8 @@ def _require_numbers(labels: Mapping[str, Any]) -> None:
             raise PromptError(f"the label {name!r} is NaN, which is no number; leave the label out.")
 
 
-def _renaming(row: Row) -> str:
-    """Say which fields of a row are called otherwise elsewhere; empty where none is."""
+def _renaming(row: Row, is_file: bool) -> str:
+    """Say which fields of a row are called otherwise elsewhere, and how columns of a file are named; empty for none."""
     renamed: dict[str, str] = {}
     for field, other_names in _OTHER_NAMES.items():
         other = next((name for name in row if str(name).lower() in other_names), None)
@@ -184,7 +187,11 @@ def _renaming(row: Row) -> str:
     words = " and ".join(f"{other!r} to {field!r}" for field, other in renamed.items())
     columns = {**renamed, **({"answer": "answer"} if "answer" in row else {})}
     # chats have no column, and other signs would have to be quoted
-    is_by_column = columns.keys() <= {"text", "answer"} and all(re.fullmatch(r"\w+", name) for name in columns.values())
+    is_by_column = (
+        is_file
+        and columns.keys() <= {"text", "answer"}
+        and all(re.fullmatch(r"\w+", name) for name in columns.values())
+    )
     options = "&".join(f"{field}={other}" for field, other in columns.items())
     return f" Rename {words}{f', or name the columns of the file (FILE?{options})' if is_by_column else ''}."
 
