@@ -248,7 +248,7 @@ def test_what_is_wrong_is_said_before_the_model_is_loaded(
             (sources[0], str(odd)),
             ("--drop", "1"),
             3,
-            "neither given. Rename 'question' to 'text'.",
+            "neither given. Rename 'question' to 'text', or name the columns",
         ),
         ("none", (sources[0], "none.jsonl"), ("--drop", "1"), 3, "none.jsonl does not exist"),
     ):
