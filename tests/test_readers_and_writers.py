@@ -49,7 +49,7 @@ EXEMPT: Final = {
     "pages/head/drawing.py:profile_style": PACKAGE,
     "prompts/files.py:open_text": "a pipe that its user has opened for the program; all else through core.foreign",
     "runs/folder.py:__init__": "through core.atomic.create",
-    "runs/netcdf.py:to_netcdf": NO_FILE,
+    "runs/netcdf.py:encode": NO_FILE,
     "runs/shards.py:_decoded": NO_FILE,
     "surgery/checkpoint/folder.py:fill": OURS,
     "surgery/checkpoint/source.py:companions": "through core.atomic.create, from core.foreign",

@@ -25,7 +25,8 @@ import bathyscope
 from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.runs.canonical import canonical
 from bathyscope.runs.manifest import Manifest
-from bathyscope.runs.shards import decode, encode
+from bathyscope.runs.netcdf import encode
+from bathyscope.runs.shards import decode
 
 
 def _file(fill: Callable[[h5py.File], None]) -> bytes:

@@ -50,6 +50,17 @@ def run(surveyed: Path, tmp_path: Path) -> Path:
     return shutil.copytree(surveyed / "run", tmp_path / "run")
 
 
+def assert_left_out(run: Path, other: Path, warning: str, words: str) -> None:
+    """Controls of another survey, put into a run, are told by a warning and a note, and nothing is compared."""
+    shutil.rmtree(run / "controls")
+    shutil.copytree(other / "controls", run / "controls")
+    with pytest.warns(UserWarning, match=warning):
+        opened = bathyscope.open(run)
+    assert paired_controls(opened) == []
+    assert opened.verdict.half.nulls == {}
+    assert read_profile(opened).notes == (f"{words}, and left out of every difference from the run.",)
+
+
 def test_each_kind_of_control_has_its_differences(run: Path) -> None:
     opened = bathyscope.open(run)
     assert paired_controls(opened) == sorted(opened.controls)
@@ -100,14 +111,11 @@ def test_controls_of_other_options_are_told_and_not_compared(
     bathyscope.survey(
         waves.loaded("llama"), IDS, ["lens", "skip"], other, control="untrained:2", progress=False, **options
     )
-    shutil.rmtree(run / "controls")
-    shutil.copytree(other / "controls", run / "controls")
-    with pytest.warns(UserWarning, match=rf"The control untrained-0 .* with other options than the run \({words}\)"):
-        opened = bathyscope.open(run)
-    assert paired_controls(opened) == []
-    assert opened.verdict.half.nulls == {}
-    assert read_profile(opened).notes == (
-        "2 controls are measured with other options, and left out of every difference from the run.",
+    assert_left_out(
+        run,
+        other,
+        rf"The control untrained-0 .* with other options than the run \({words}\)",
+        "2 controls are measured with other options",
     )
 
 
@@ -118,14 +126,11 @@ def test_a_control_that_keeps_the_weights_has_those_of_the_run(kind: str, run: P
     with torch.no_grad():
         next(model.parameters()).mul_(1.5)
     bathyscope.survey(load(model), IDS, ["lens", "skip"], other, control=f"{kind}:2", progress=False)
-    shutil.rmtree(run / "controls")
-    shutil.copytree(other / "controls", run / "controls")
-    with pytest.warns(UserWarning, match=rf"The control {kind}-\d in .* is of another model .* nothing is compared"):
-        opened = bathyscope.open(run)
-    assert paired_controls(opened) == []
-    assert opened.verdict.half.nulls == {}
-    assert read_profile(opened).notes == (
-        "2 controls are of another model, and left out of every difference from the run.",
+    assert_left_out(
+        run,
+        other,
+        rf"The control {kind}-\d in .* is of another model .* nothing is compared",
+        "2 controls are of another model",
     )
 
 

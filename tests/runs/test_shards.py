@@ -19,7 +19,8 @@ from support.synthetic_runs import bits, shard
 
 from bathyscope.errors import StoreError
 from bathyscope.runs.canonical import canonical
-from bathyscope.runs.shards import decode, encode, encode_results, read_results, read_shard
+from bathyscope.runs.netcdf import encode
+from bathyscope.runs.shards import decode, encode_results, read_results, read_shard
 
 DTYPES = [np.float32, np.float64, np.int64, np.int32, np.int8, np.uint8, np.bool_]
 

@@ -20,10 +20,10 @@ def name_how(tokens: int, temperature: float, seed: int) -> str:
     return f"{WRITTEN} {tokens} tokens, {how}"
 
 
-def source_of(name: str) -> str:
+def source_of_questions(name: str) -> str:
     """Return the source of the questions, where a model continued them; else the name itself.
 
-    >>> source_of("gsm8k:4 (continued by up to 8 tokens, greedy)"), source_of("gsm8k:4")
+    >>> source_of_questions("gsm8k:4 (continued by up to 8 tokens, greedy)"), source_of_questions("gsm8k:4")
     ('gsm8k:4', 'gsm8k:4')
     """
     match = _NAME.fullmatch(name)

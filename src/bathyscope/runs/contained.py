@@ -68,7 +68,7 @@ class Allowance:
             )
 
 
-def contained(file: h5py.File, allowance: Allowance) -> dict[str, tuple[h5py.Group, dict[str, h5py.Dataset]]]:
+def contained_groups(file: h5py.File, allowance: Allowance) -> dict[str, tuple[h5py.Group, dict[str, h5py.Dataset]]]:
     """Return the groups of a file with their datasets by name, in the order of the file; the name "" is the root's.
 
     Refused is a file whose values are elsewhere, or whose declared sizes are beyond what it can hold. Everything is

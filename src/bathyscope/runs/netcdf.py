@@ -26,19 +26,19 @@ _NUMBER: Final = "_Netcdf4Dimid"
 """Attribute of a dimension's scale: its place among all dimensions of the file."""
 
 
-def to_netcdf(groups: Mapping[str, xr.Dataset], marks: Mapping[str, str]) -> bytes:
+def encode(groups: Mapping[str, xr.Dataset], marks: Mapping[str, str] | None = None) -> bytes:
     """Datasets → bytes of a netCDF4 file: the same for the same datasets.
 
     Args:
         groups: name → canonical dataset; "" is the root's.
-        marks: attributes of the file itself.
+        marks: attributes of the file itself; None = none.
 
     Source: the netCDF-4 format in HDF5, chapter "The NetCDF-4 Format" of the netCDF file format specifications.
     """
     # In memory first: a file is written in one go (``atomic``), and its hash is known before it is.
     content = io.BytesIO()
     with h5py.File(content, "w", track_order=True) as file:
-        _write_attributes(file, marks)
+        _write_attributes(file, marks or {})
         numbers = count()
         for name, dataset in groups.items():
             _write(file.create_group(name, track_order=True) if name else file, dataset, numbers)

@@ -16,9 +16,10 @@ from bathyscope.core.text import elided, left_over_place
 from bathyscope.errors import StoreError
 from bathyscope.runs.folder import MOST_DEEP, Folder, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, part_file
+from bathyscope.runs.netcdf import encode
 from bathyscope.runs.places import Places, require_no_place
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE
-from bathyscope.runs.shards import Datasets, encode, read_shard
+from bathyscope.runs.shards import Datasets, read_shard
 
 _SOURCE: Final = "dataset"
 """The coordinate, and the field of a prompt, that says where a prompt came from."""

@@ -17,7 +17,7 @@ from bathyscope.core.common_options import PromptCluster
 from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import legible
 from bathyscope.errors import OptionError, StoreError, warn
-from bathyscope.prompts.continued import source_of
+from bathyscope.prompts.continued import source_of_questions
 from bathyscope.prompts.spec import with_count
 from bathyscope.runs.contents import RunContents, tree_of
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
@@ -94,7 +94,7 @@ class Run(RunContents):
 
         Of the first ones alone where ``until=`` ended before the source did.
         """
-        source = source_of(self.identity.dataset)
+        source = source_of_questions(self.identity.dataset)
         return with_count(source, self.identity.prompts) if self.unread else source
 
     @property

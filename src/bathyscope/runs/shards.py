@@ -16,9 +16,9 @@ from bathyscope.core.foreign import MOST, read_regular
 from bathyscope.core.strict import DAMAGED
 from bathyscope.errors import StoreError
 from bathyscope.runs.canonical import OF_NETCDF, canonical
-from bathyscope.runs.contained import Allowance, attribute_of, contained, fixed_width, scales_of, texts_of
+from bathyscope.runs.contained import Allowance, attribute_of, contained_groups, fixed_width, scales_of, texts_of
 from bathyscope.runs.folder import folder_path, reason, verified
-from bathyscope.runs.netcdf import LENGTH, NO_COORDINATE, to_netcdf
+from bathyscope.runs.netcdf import LENGTH, NO_COORDINATE, encode
 
 Datasets = dict[str, xr.Dataset]
 
@@ -52,11 +52,6 @@ def read_shard(folder: Path, name: str, sha256: str, marks: Mapping[str, str]) -
                 "in another one."
             )
     return datasets
-
-
-def encode(datasets: Mapping[str, xr.Dataset], marks: Mapping[str, str] | None = None) -> bytes:
-    """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's."""
-    return to_netcdf(datasets, marks or {})
 
 
 def decode(content: bytes, where: str = "The file") -> Datasets:
@@ -109,7 +104,7 @@ def _decoded(content: bytes, where: str) -> tuple[Datasets, dict[str, str]]:
     try:
         with h5py.File(io.BytesIO(content)) as file:
             allowance = Allowance(len(content), where)
-            groups = contained(file, allowance)
+            groups = contained_groups(file, allowance)
             datasets = {name: _group(*group, allowance) for name, group in groups.items()}
     except StoreError:
         raise

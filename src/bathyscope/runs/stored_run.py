@@ -13,10 +13,11 @@ from bathyscope.runs.contents import RunContents, tree_of
 from bathyscope.runs.folder import Folder, inner_folders, reason, require_own_folder, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
+from bathyscope.runs.netcdf import encode
 from bathyscope.runs.paired import contradiction, is_of_its_model, read_other_prompts, unlike_options
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE
 from bathyscope.runs.publishing import write_without_places
-from bathyscope.runs.shards import encode, read_shard
+from bathyscope.runs.shards import read_shard
 
 CONTROLS = "controls"
 """The folder of a run in which its controls lie, each a run of its own."""

@@ -18,12 +18,13 @@ from bathyscope.runs.difference import listed, require_same, version_difference
 from bathyscope.runs.folder import Folder, folder_path, plain_name, reason, verified
 from bathyscope.runs.manifest import RANKS, RUN, FileEntry, Identity, Manifest, Record, load_manifest, now, part_file
 from bathyscope.runs.merge import merge, require_by_prompt
+from bathyscope.runs.netcdf import encode
 from bathyscope.runs.prompts import PROMPTS_FILE
 from bathyscope.runs.run import Run
-from bathyscope.runs.shards import encode, read_shard
+from bathyscope.runs.shards import read_shard
 
 _RECENT: Final = 1 << 24
-"""Bytes of files whose contents stay in memory until they are read again for the first time."""
+"""Bytes of contents that stay in memory, at most, from when they are written until they are first read again."""
 
 
 class RunWriter:
@@ -33,7 +34,6 @@ class RunWriter:
         self._folder = folder
         self._manifest = manifest
         self._in_memory: dict[int | None, dict[str, xr.Dataset]] = {}  # what the files of a run in memory would hold
-        self._recent_bytes = 0
         self._recent: dict[int | None, dict[str, xr.Dataset]] = {}
         self._files: dict[str, bytes] = {}
         self._merged: dict[str, xr.Dataset] | None = None
@@ -201,8 +201,9 @@ class RunWriter:
                 sha256 = self._folder.write(part_file(index), content)
                 self._recent.pop(index, None)
                 # what was just written need not be decoded: it has the form in which it comes back
-                if self._recent_bytes + len(content) <= _RECENT:
-                    self._recent[index], self._recent_bytes = datasets, self._recent_bytes + len(content)
+                waiting = sum(dataset.nbytes for each in self._recent.values() for dataset in each.values())
+                if waiting + len(content) <= _RECENT:
+                    self._recent[index] = datasets
             listed = self._manifest.with_part(index, sha256)
             self._save(listed.with_record(finished=now()) if index is None else listed)
 

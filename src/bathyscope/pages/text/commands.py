@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup
 
 from bathyscope.core.text import legible, without_places
-from bathyscope.prompts.continued import source_of, writing_flags
+from bathyscope.prompts.continued import source_of_questions, writing_flags
 from bathyscope.prompts.reading import reading_flags
 from bathyscope.prompts.spec import source_in, with_count
 
@@ -84,10 +84,10 @@ def more_prompts(run: Run, count: int | None = None) -> str:
     """
     if run.unread:
         if count is None:
-            return quote_prompts(source_of(run.identity.dataset))
+            return quote_prompts(source_of_questions(run.identity.dataset))
         # a file without a number has more than were read, though no more than it has
         if count <= run.identity.prompts + run.unread:
-            return quote_prompts(with_count(source_of(run.identity.dataset), count))
+            return quote_prompts(with_count(source_of_questions(run.identity.dataset), count))
     return quote_more_prompts(run.identity.dataset, count)
 
 
@@ -102,7 +102,7 @@ def quote_more_prompts(name: str, count: int | None = None) -> str:
         The source with its new count; MORE.jsonl where the source gave all that it has, and YOURS.jsonl where the name
         is no source.
     """
-    spec = source_in(source_of(name))
+    spec = source_in(source_of_questions(name))
     if spec is None:
         return "YOURS.jsonl"
     if spec.count is None:

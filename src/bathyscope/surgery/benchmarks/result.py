@@ -213,12 +213,11 @@ def tell_cut_answers(data: xr.Dataset) -> list[str]:
         worst = many[np.argmax(shares[many])]
         schedule = str(data["schedule"].values[worst])
         # where the model itself ends its answers, more tokens are more of the same
-        normal = data["schedule"].values.tolist().index(NORMAL) if NORMAL in data["schedule"].values else None
-        ends_itself = normal is not None and normal != worst and shares[normal] <= MOST_CUT_OFF
+        normal = dict(zip(data["schedule"].values.tolist(), shares, strict=True)).get(NORMAL, math.nan)
         advice = (
-            f"the normal model's {shares[normal]:.0%}: blocks are missing that end an answer, and a larger limit does "
+            f"the normal model's {normal:.0%}: blocks are missing that end an answer, and a larger limit does "
             "not bring them back"
-            if ends_itself
+            if normal <= MOST_CUT_OFF
             else "set a larger max_gen_toks in the task's generation_kwargs"
         )
         others = f" and in more than {MOST_CUT_OFF:.0%} under {many.size - 1} more" if many.size > 1 else ""

@@ -15,8 +15,9 @@ from bathyscope.measures.costs import Metric, Over, Values, tree_costs
 from bathyscope.measures.token_samples import TokenSample, TokenSampler
 from bathyscope.model import Model
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.runs.netcdf import encode
 from bathyscope.runs.pieces import Pieces
-from bathyscope.runs.shards import decode, encode
+from bathyscope.runs.shards import decode
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import History, Tree, without
