@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
 import tracemalloc
@@ -237,6 +238,9 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "experts": ({"_experts_implementation": "their/kernel"}, "_experts_implementation: 'their/kernel', which is code"),
     "text": ({"text_config": {"attn_implementation": "a/b"}}, "attn_implementation: 'a/b', which is code"),
+    "rotation": ({"rope_theta": math.nan}, "rope_theta: nan; rotary frequencies are powers of a finite number above 0"),
+    "rotation of its own": ({"rope_parameters": {"rope_theta": 0.0}}, "rope_theta: 0.0; rotary frequencies are powers"),
+    "rotation by kind": ({"rope_parameters": {"full_attention": {"rope_theta": math.inf}}}, "rope_theta: inf; rotary"),
     "labels": ({"num_labels": 10**9}, "num_labels: 1000000000; at most 100,000 are named"),
 }
 

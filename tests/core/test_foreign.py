@@ -55,6 +55,9 @@ def test_a_link_is_followed_inside_of_its_folder_alone(tmp_path: Path) -> None:
     assert read_regular(folder / "away") == b"secret"
     with pytest.raises(UnsafeFileError):
         read_regular(folder / ".." / "secret", folder)
+    # no link, and "its folder" by its letters alone
+    with pytest.raises(UnsafeFileError):
+        require_inside(folder / "..", folder)
 
 
 def test_files_of_the_hubs_cache_are_links_to_its_blobs(tmp_path: Path) -> None:

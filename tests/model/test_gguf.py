@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import os
 import tracemalloc
 import warnings
@@ -412,6 +413,20 @@ def test_scaled_rotary_frequencies_are_refused_before_loading(
     assert str(caught.value) == (
         f"{path} asks for scaled rotary frequencies ({named}), which transformers leaves out of GGUF files, so that it "
         "would be another model. Give the model's safetensors checkpoint."
+    )
+
+
+@pytest.mark.parametrize("base", [math.nan, math.inf, 0.0, -1.0])
+def test_frequencies_of_no_base_are_refused_before_loading(
+    base: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_llama(tmp_path / "unusable.gguf", rotary_base=base).path
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("loaded"))
+    with pytest.raises(ModelError) as caught:
+        bathyscope.load(path)
+    assert str(caught.value) == (
+        f"{path} cannot be read: its header says rope_theta: {base}; rotary frequencies are powers of a finite number "
+        "above 0."
     )
 
 

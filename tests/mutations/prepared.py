@@ -25,6 +25,20 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "core/foreign",
+        "what-lies-in-the-folder-is-no-link",
+        "        return not stat.S_ISLNK(os.lstat(path).st_mode)",
+        "        return os.lstat(path) is not None",
+        f"{_FILES}::test_nothing_of_a_linked_file_is_said",
+    ),
+    Bug(
+        "model/configuration",
+        "a-rotary-base-is-any-number",
+        "if isinstance(base, int | float) and not 0 < base < math.inf:",
+        "if isinstance(base, int | float) and base != base and False:",
+        f"{_FILES}::test_a_configuration_names_no_code_and_no_millions_of_labels",
+    ),
+    Bug(
+        "core/foreign",
         "a-pipe-is-a-file",
         "    if stat.S_ISREG(mode):",
         "    if stat.S_ISREG(mode) or stat.S_ISFIFO(mode):",

@@ -32,6 +32,7 @@ def write_llama(
     tokenizer: bool = True,
     leave_out: str = "",
     block_count: int = BLOCKS,
+    rotary_base: float = 10_000.0,
     further: Callable[[GGUFWriter], None] = lambda _: None,
 ) -> Written:
     """Writes a random Llama with matrices of one quantisation.
@@ -42,6 +43,7 @@ def write_llama(
         tokenizer: write a vocabulary too.
         leave_out: name of a tensor that is not written.
         block_count: number of blocks by the header.
+        rotary_base: of the frequencies, by the header.
         further: writes further keys and tensors.
     """
     model = _model()
@@ -54,7 +56,7 @@ def write_llama(
     writer.add_head_count(HEADS)
     writer.add_head_count_kv(KEY_HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10_000.0)
+    writer.add_rope_freq_base(rotary_base)
     writer.add_vocab_size(len(VOCABULARY))
     if tokenizer:
         writer.add_tokenizer_model("gpt2")

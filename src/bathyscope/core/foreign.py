@@ -119,6 +119,8 @@ def require_inside(path: Path, folder: Path) -> None:
     Raises:
         UnsafeFileError: with the folder that the link leaves; what it points to is not said.
     """
+    if _is_plain_entry(path, folder):
+        return
     try:
         root, place = folder.resolve(), path.resolve()
     except RuntimeError as error:  # links that lead to each other
@@ -134,6 +136,17 @@ def kind_of_entry(mode: int) -> str:
     if stat.S_ISREG(mode):
         return ""
     return next((kind for is_kind, kind in _KINDS if is_kind(mode)), "no regular file")
+
+
+def _is_plain_entry(path: Path, folder: Path) -> bool:
+    """Whether a path names what lies in the folder itself and is no link, so that nothing has to be resolved."""
+    if path.parent != folder or path.name == "..":
+        return False
+    try:
+        return not stat.S_ISLNK(os.lstat(path).st_mode)
+    except OSError:
+        # missing, or not to be looked at: resolving says what it is
+        return False
 
 
 def _require_small(path: Path, inside: Path | None, most: int) -> int:

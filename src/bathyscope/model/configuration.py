@@ -1,7 +1,8 @@
 """The configuration of a checkpoint: a folder's, a hub model's or a GGUF file's, read alone."""
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import transformers
@@ -23,6 +24,7 @@ _MOST_LABELS = 100_000
 """Whose names the library writes out, and which no language model has."""
 _IMPLEMENTATIONS = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
 """Entries by which the library fetches a kernel from the hub and runs it, where they name a repository."""
+_ROTARY_BASES = ("rope_theta", "rope_local_base_freq", "local_rope_theta", "global_rope_theta", "rotary_emb_base")
 _WORD = re.compile(r"\w*")
 
 
@@ -38,6 +40,8 @@ def gguf_config(name: str, file: GgufFile) -> Any:
                 f"{transformers.__version__} cannot read; give the model's safetensors checkpoint."
             ) from error
         raise ModelError(unloadable(name, error)) from error
+    if (fault := _unusable_base(config.to_dict())) is not None:
+        raise ModelError(f"{name} cannot be read: its header says {fault}.")
     # where a configuration was read from is no part of it
     if "_model_name_or_path" in vars(config):
         del config._model_name_or_path
@@ -91,6 +95,8 @@ def _require_modest(declared: Mapping[str, Any]) -> None:
     nested = declared.get("text_config")
     for config in (declared, *([nested] if isinstance(nested, Mapping) else [])):
         _require_no_kernels(config)
+        if (fault := _unusable_base(config)) is not None:
+            raise OSError(f"its config.json says {fault}")
         labels = config.get("num_labels")
         if isinstance(labels, int) and labels > _MOST_LABELS:
             raise OSError(f"its config.json says num_labels: {labels}; at most {_MOST_LABELS:,} are named")
@@ -98,6 +104,25 @@ def _require_modest(declared: Mapping[str, Any]) -> None:
             count = config.get(name)
             if isinstance(count, int) and not 0 < count <= _MOST_BLOCKS:
                 raise OSError(f"its config.json says {name}: {count}; a model has 1 to {_MOST_BLOCKS:,} blocks")
+
+
+def _unusable_base(config: Mapping[str, Any]) -> str | None:
+    """A clause about a base of rotary frequencies of which no power is a frequency; None where there is none."""
+    for entries in _with_rotations(config):
+        for name in _ROTARY_BASES:
+            base = entries.get(name)
+            if isinstance(base, int | float) and not 0 < base < math.inf:
+                return f"{name}: {base}; rotary frequencies are powers of a finite number above 0"
+    return None
+
+
+def _with_rotations(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A configuration, its entry about rotation, and that of each kind of block, where they have one of their own."""
+    yield config
+    rotation = config.get("rope_parameters")
+    if isinstance(rotation, Mapping):
+        yield rotation
+        yield from (kind for kind in rotation.values() if isinstance(kind, Mapping))
 
 
 def _require_no_kernels(config: Mapping[str, Any]) -> None:
