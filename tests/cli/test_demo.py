@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import bathyscope
 from bathyscope.cli import main
+from bathyscope.errors import OptionError
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
 
@@ -61,7 +64,35 @@ def test_a_missing_bundle_is_a_clear_error(
     assert not (tmp_path / "out").exists()
 
 
+REAL_MODELS = {
+    "smollm2": (
+        [],
+        "smollm2-135m-instruct-q4_1",
+        "HuggingFaceTB/SmolLM2-135M-Instruct",
+        "270 MB",
+        "SmolLM2-135M-Instruct unpacked from Q4_1",
+        "python -m studies.real_model fetch in a checkout",
+    ),
+    "gemma3": (
+        ["--model", "gemma3"],
+        "gemma-3-270m-q4_k_m",
+        "google/gemma-3-270m",
+        "540 MB",
+        "Gemma 3 270M unpacked from Q4_K_M",
+        "python -m studies.real_model fetch --model gemma3 --accept-terms in a checkout",
+    ),
+}
+
+
+def store(real: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a folder the stored copy of a pretrained model."""
+    place = import_module(DEMO)
+    monkeypatch.setattr(place, "REAL", {**place.REAL, real: replace(place.REAL[real], stored=lambda: folder)})
+
+
+@pytest.mark.parametrize("real", REAL_MODELS)
 def test_a_real_model_is_the_stored_one_where_no_hub_can_be_reached(
+    real: str,
     model_folder: Path,
     prompts_file: Path,
     tmp_path: Path,
@@ -69,27 +100,40 @@ def test_a_real_model_is_the_stored_one_where_no_hub_can_be_reached(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The page says which of the two weights it measured."""
-    monkeypatch.setattr(f"{DEMO}.stored_smollm2", lambda: model_folder)
+    flags, place, hub, size, name, _ = REAL_MODELS[real]
+    assert import_module(DEMO).REAL[real].stored().name == place
+    store(real, model_folder, monkeypatch)
     monkeypatch.setattr(f"{DEMO}.prompts_path", lambda: prompts_file)
     monkeypatch.setattr(import_module("bathyscope.pages.page"), "report", captions)
     out = tmp_path / "demo"
-    assert main(["demo", "--real", "--out", str(out)]) == 0
+    assert main(["demo", "--real", *flags, "--out", str(out)]) == 0
     told = capsys.readouterr().err
-    assert (
-        "Surveying HuggingFaceTB/SmolLM2-135M-Instruct: residual, lens, skip, drop, tokens, effective_depth. 270 MB"
-        in told
-    )
+    assert f"Surveying {hub}: residual, lens, skip, drop, tokens, effective_depth. {size}" in told
     run = open_run(out)
     assert set(run.measures) == {"residual", "lens", "skip", "drop", "tokens", "effective_depth", "noise"}
-    assert run.caption().startswith("SmolLM2-135M-Instruct unpacked from Q4_1 on bundled prompts: 3 prompts")
+    assert run.caption().startswith(f"{name} on bundled prompts: 3 prompts")
 
 
+@pytest.mark.parametrize("real", REAL_MODELS)
 def test_without_hub_and_copy_the_way_to_a_real_model_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    real: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(f"{DEMO}.stored_smollm2", lambda: tmp_path)
-    assert main(["demo", "--real", "--out", str(tmp_path / "out"), "--quiet"]) == 4
+    flags, _, hub, _, _, fetch = REAL_MODELS[real]
+    store(real, tmp_path, monkeypatch)
+    assert main(["demo", "--real", *flags, "--out", str(tmp_path / "out"), "--quiet"]) == 4
     told = capsys.readouterr().err
-    assert "HuggingFaceTB/SmolLM2-135M-Instruct is not stored here and cannot be downloaded." in told
-    assert "run python -m studies.real_model fetch in a checkout of bathyscope" in told
+    assert f"{hub} is not stored here and cannot be downloaded." in told
+    assert f"run {fetch} of bathyscope" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pretrained_model_is_named_for_a_real_demo_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--model", "gemma3", "--out", str(tmp_path / "out")]) == OptionError.exit_code
+    printed, told = capsys.readouterr()
+    assert printed == ""
+    assert told.splitlines() == [
+        "error: model= (--model) says which pretrained model is surveyed; give real=True (--real) with it."
+    ]
+    with pytest.raises(OptionError, match=r"^model='llama' is unknown\..* Allowed: smollm2, gemma3\.$"):
+        bathyscope.demo(tmp_path / "out", real=True, model="llama")  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()

@@ -15,3 +15,8 @@ def cache_folder() -> Path:
 def stored_smollm2() -> Path:
     """Return the folder in which ``python -m studies.real_model fetch`` stores SmolLM2-135M-Instruct."""
     return cache_folder() / "smollm2-135m-instruct-q4_1"
+
+
+def stored_gemma3() -> Path:
+    """Return the folder in which ``python -m studies.real_model fetch --model gemma3`` stores Gemma 3 270M."""
+    return cache_folder() / "gemma-3-270m-q4_k_m"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from bathyscope.core.descriptions import Doc
 from bathyscope.options import ByName, Coverage, Range, Repeatable, Resamples
@@ -51,6 +51,8 @@ Chat = Annotated[
 FOLDER_OF_RUN = Doc("folder of the run.")
 FOLDER_OF_RUNS = Doc("folder of the runs, one folder each.")
 FOLDER_OF_DEMO = Doc("folder of the run and its report.")
+RealModelName = Literal["smollm2", "gemma3"]
+"""Pretrained models that the demo surveys, and of which a checkout measures what the papers claim."""
 DRY_RUN = Doc("list what would be published, and publish nothing.")
 ResumeCommand = Annotated[str | None, Doc("the command line to resume by, for messages.")]
 OF_A_RUN = Doc("folder of the run; an interrupted run there is resumed.")

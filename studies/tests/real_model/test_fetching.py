@@ -80,6 +80,8 @@ def test_the_folder_is_the_model_in_the_wheel(source: RealModel, wheel: Path, wr
 def test_the_users_cache_folder_is_the_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert stored_smollm2() == tmp_path / "bathyscope" / "smollm2-135m-instruct-q4_1"
+    # the demo looks for them under these names too
+    assert (SMOLLM2.folder.name, GEMMA3.folder.name) == ("smollm2-135m-instruct-q4_1", "gemma-3-270m-q4_k_m")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     assert stored_smollm2().parent == tmp_path / "home" / ".cache" / "bathyscope"

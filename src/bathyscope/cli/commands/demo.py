@@ -11,7 +11,7 @@ from bathyscope.cli.arguments import Quiet, make_app
 from bathyscope.cli.console import quiet_libraries, say, write
 from bathyscope.cli.printing import print_result
 from bathyscope.cli.summary import run_view
-from bathyscope.core.common_options import FOLDER_OF_DEMO
+from bathyscope.core.common_options import FOLDER_OF_DEMO, RealModelName
 from bathyscope.core.text import capitalised
 
 _EXAMPLES = """\
@@ -19,6 +19,7 @@ Examples:
   bathyscope demo
   bathyscope demo --out runs/first
   bathyscope demo --real --out runs/smollm2
+  bathyscope demo --real --model gemma3 --out runs/gemma3
   bathyscope show runs/demo --measure skip --format csv | head"""
 
 
@@ -26,24 +27,27 @@ def demo_command(
     *,
     out: Annotated[Path, FOLDER_OF_DEMO] = Path("runs/demo"),
     real: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    model: Annotated[RealModelName | None, Parameter(show_default=False)] = None,
     quiet: Quiet = False,
 ) -> int:
     """Show what a survey gives.
 
     Args:
-        real: survey SmolLM2-135M-Instruct (135 million parameters) of the hub, or a stored copy.
+        real: survey a pretrained model of the hub, or a stored copy of it.
+        model: which one, with --real: smollm2 = SmolLM2-135M-Instruct, gemma3 = Gemma 3 270M (not given = smollm2).
     """
     if not real:
         # transformers reads this variable once, when it is first imported.
         os.environ["HF_HUB_OFFLINE"] = "1"
-    from bathyscope.pages.demonstration import MEASURES, REAL, REAL_COST, REAL_MEASURES, demo
+    from bathyscope.pages.demonstration import MEASURES, REAL_MEASURES, demo, pretrained_model
 
-    if real:
-        say(f"Surveying {REAL}: {', '.join(REAL_MEASURES)}. {capitalised(REAL_COST)}.", quiet)
-    else:
+    pretrained = pretrained_model(real, model)
+    if pretrained is None:
         say(f"Surveying the bundled model: {', '.join(MEASURES)}.", quiet)
+    else:
+        say(f"Surveying {pretrained.hub}: {', '.join(REAL_MEASURES)}. {capitalised(pretrained.cost)}.", quiet)
     with quiet_libraries(downloads=real and not quiet):
-        run = demo(out, real=real, progress=not quiet, command=session.current().command_line)
+        run = demo(out, real=real, model=model, progress=not quiet, command=session.current().command_line)
     print_result(run, "table", lambda: run_view(run))
     write(f"Report: {out / 'report.html'}")
     return 0
