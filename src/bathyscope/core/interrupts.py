@@ -1,11 +1,14 @@
 """Ctrl-C and SIGTERM, which batch schedulers send: both end work in order, and neither is lost or answered twice."""
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
+
+from bathyscope.core.interrupted_imports import count_imports, interrupt
 
 INTERRUPTED: Final = 130
 """Exit code of a program that was ended so, as a shell gives it."""
@@ -19,13 +22,14 @@ _INSIDE: Final[list[int]] = []
 def ending_in_order(further: Callable[[], None]) -> Iterator[None]:
     """Inside, the first of either signal raises KeyboardInterrupt; while that is answered, later ones change nothing.
 
-    Signals that the process was started to ignore stay ignored. Outside of the main thread, which alone hears
-    signals, this does nothing.
+    An import that is under way cannot swallow it. Signals that the process was started to ignore stay ignored. Outside
+    of the main thread, which alone hears signals, this does nothing.
 
     Args:
         further: called for each later signal, to say that the first was heard.
     """
     heard = False
+    outside = count_imports(sys._getframe())
 
     def answer(number: int, frame: FrameType | None) -> None:
         nonlocal heard
@@ -33,10 +37,16 @@ def ending_in_order(further: Callable[[], None]) -> Iterator[None]:
             further()
             return
         heard = True
-        raise KeyboardInterrupt
+        interrupt(frame, outside)
 
-    with _handled(answer):
-        yield
+    tracer = sys.gettrace()
+    try:
+        with _handled(answer):
+            yield
+    finally:
+        # an error that a tracer raises ends all tracing, that of a debugger too
+        if heard and sys.gettrace() is not tracer:
+            sys.settrace(tracer)
 
 
 @contextmanager

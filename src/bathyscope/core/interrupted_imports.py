@@ -1,0 +1,89 @@
+"""A signal that comes while a library is imported, which takes seconds: it ends the import, whatever the library does.
+
+Code that runs inside of an import may swallow a KeyboardInterrupt (a bare ``except``, an extension module that clears
+errors) or turn it into an error of its own. A program that goes on with half a library has lost its user's wish, and
+fails later for a reason that is not the true one. So the interruption is raised again where the next module is looked
+for, and at last where the outermost import ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from importlib.abc import MetaPathFinder
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+_MACHINERY: Final = "<frozen importlib._bootstrap>"
+"""The file of the frames that import."""
+
+
+def count_imports(frame: FrameType | None) -> int:
+    """Return how many frames of the machinery of imports a stack has, from its innermost frame on."""
+    return len(_importing(frame))
+
+
+def interrupt(frame: FrameType | None, outside: int) -> NoReturn:
+    """Raise KeyboardInterrupt in the main thread, so that no import which is under way can swallow it.
+
+    Args:
+        frame: the innermost, as a signal's handler is given it.
+        outside: of the frames that import so many belong to what called the work: the work itself is imported.
+
+    Raises:
+        KeyboardInterrupt: always.
+    """
+    frames = _importing(frame)
+    inside = frames[: len(frames) - outside]
+    importer = inside[-1].f_back if inside else None
+    if importer is not None:
+        _Insistence(importer).begin()
+    raise KeyboardInterrupt
+
+
+def _importing(frame: FrameType | None) -> list[FrameType]:
+    frames = []
+    while frame is not None:
+        if frame.f_code.co_filename == _MACHINERY:
+            frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+class _Insistence(MetaPathFinder):
+    """Raises KeyboardInterrupt until the import that a frame has begun is over.
+
+    Args:
+        importer: the frame that holds the outermost ``import``.
+    """
+
+    def __init__(self, importer: FrameType) -> None:
+        self._importer = importer
+        self._tracer = sys.gettrace()
+
+    def begin(self) -> None:
+        """Let no further module be found by the main thread, and watch the importer."""
+        sys.meta_path.insert(0, self)
+        # other frames are traced as before; the importer is told of what happens in it, as by a debugger
+        sys.settrace(self._tracer or _ignore)
+        self._importer.f_trace = self._watch
+        self._importer.f_trace_opcodes = True
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Raise in the main thread; let others import."""
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+
+    def _watch(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Take the first event in the importer: its import has failed, or has come to its end."""
+        sys.meta_path.remove(self)
+        frame.f_trace = None
+        frame.f_trace_opcodes = False
+        sys.settrace(self._tracer)
+        if event == "exception" and issubclass(argument[0], KeyboardInterrupt):
+            return
+        raise KeyboardInterrupt from (argument[1] if event == "exception" else None)
+
+
+def _ignore(frame: FrameType, event: str, argument: Any) -> None:
+    """Trace no frame."""
