@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bathyscope.core.interrupts import ending_in_order
+from bathyscope.core.interrupts import ended_as_interrupted, ending_in_order
 
 _NUMBERS = itertools.count()
 reached: list[str] = []
@@ -83,6 +83,14 @@ def test_what_is_swallowed_again_and_again_is_raised_where_the_import_ends(modul
     interrupted(name)
     # both modules go on to their ends, and no further one is imported
     assert reached == [inner, name]
+
+
+def test_a_call_in_a_program_of_somebody_else_ends_as_well(modules: Callable[..., str]) -> None:
+    later = modules()
+    name = modules(SWALLOWING.replace("{}", "SIGTERM") + f"import {later}\n")
+    with pytest.raises(KeyboardInterrupt), ended_as_interrupted():
+        importlib.import_module(name)
+    assert reached == []
 
 
 def test_an_error_that_an_import_makes_of_it_is_the_interruption(modules: Callable[..., str]) -> None:

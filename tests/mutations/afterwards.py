@@ -120,8 +120,8 @@ _STATISTICS = (
     Bug(
         "core/interrupts",
         "an-import-swallows-the-interruption",
-        "interrupt(frame, outside)",
-        "raise KeyboardInterrupt",
+        "        interrupt(frame)",
+        "        raise KeyboardInterrupt",
         "core/test_interrupted_imports.py",
     ),
 )

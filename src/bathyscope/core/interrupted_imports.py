@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from types import FrameType
 from typing import Any, Final, NoReturn
@@ -18,27 +20,32 @@ _MACHINERY: Final = "<frozen importlib._bootstrap>"
 """The file of the frames that import."""
 
 
-def count_imports(frame: FrameType | None) -> int:
-    """Return how many frames of the machinery of imports a stack has, from its innermost frame on."""
-    return len(_importing(frame))
+@contextmanager
+def interrupting() -> Iterator[Callable[[FrameType | None], NoReturn]]:
+    """Inside, give handlers of signals what raises KeyboardInterrupt, so that no import which is under way swallows it.
 
-
-def interrupt(frame: FrameType | None, outside: int) -> NoReturn:
-    """Raise KeyboardInterrupt in the main thread, so that no import which is under way can swallow it.
-
-    Args:
-        frame: the innermost, as a signal's handler is given it.
-        outside: of the frames that import so many belong to what called the work: the work itself is imported.
-
-    Raises:
-        KeyboardInterrupt: always.
+    It is called in the main thread with the innermost frame, as a handler is given it. Imports that began outside may
+    go on: the work itself may be imported.
     """
-    frames = _importing(frame)
-    inside = frames[: len(frames) - outside]
-    importer = inside[-1].f_back if inside else None
-    if importer is not None:
-        _Insistence(importer).begin()
-    raise KeyboardInterrupt
+    outside = len(_importing(sys._getframe()))
+    tracer = sys.gettrace()
+    watched = []
+
+    def interrupt(frame: FrameType | None) -> NoReturn:
+        frames = _importing(frame)
+        inside = frames[: len(frames) - outside]
+        importer = inside[-1].f_back if inside else None
+        if importer is not None:
+            watched.append(importer)
+            _Insistence(importer).begin()
+        raise KeyboardInterrupt
+
+    try:
+        yield interrupt
+    finally:
+        # an error that a tracer raises ends all tracing, that of a debugger too
+        if watched:
+            sys.settrace(tracer)
 
 
 def _importing(frame: FrameType | None) -> list[FrameType]:

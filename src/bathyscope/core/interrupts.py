@@ -1,14 +1,13 @@
 """Ctrl-C and SIGTERM, which batch schedulers send: both end work in order, and neither is lost or answered twice."""
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-from bathyscope.core.interrupted_imports import count_imports, interrupt
+from bathyscope.core.interrupted_imports import interrupting
 
 INTERRUPTED: Final = 130
 """Exit code of a program that was ended so, as a shell gives it."""
@@ -29,7 +28,6 @@ def ending_in_order(further: Callable[[], None]) -> Iterator[None]:
         further: called for each later signal, to say that the first was heard.
     """
     heard = False
-    outside = count_imports(sys._getframe())
 
     def answer(number: int, frame: FrameType | None) -> None:
         nonlocal heard
@@ -37,16 +35,10 @@ def ending_in_order(further: Callable[[], None]) -> Iterator[None]:
             further()
             return
         heard = True
-        interrupt(frame, outside)
+        interrupt(frame)
 
-    tracer = sys.gettrace()
-    try:
-        with _handled(answer):
-            yield
-    finally:
-        # an error that a tracer raises ends all tracing, that of a debugger too
-        if heard and sys.gettrace() is not tracer:
-            sys.settrace(tracer)
+    with interrupting() as interrupt, _handled(answer):
+        yield
 
 
 @contextmanager
@@ -58,12 +50,12 @@ def ended_as_interrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
-    # Python's own answer to SIGINT: it raises KeyboardInterrupt, and so ``finally`` blocks run.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with interrupting() as interrupt:
+        signal.signal(signal.SIGTERM, lambda number, frame: interrupt(frame))
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
