@@ -37,7 +37,7 @@ _ROWS_BYTES = 8 << 20
 """Rows of U of all boundaries that are in memory at a time, where one row alone is not larger."""
 
 
-class Points(Protocol):
+class BoundaryPoints(Protocol):
     """Points [points, width] of every boundary, each of which may be made when it is looked at."""
 
     def __len__(self) -> int: ...
@@ -80,7 +80,7 @@ class CkaEstimate:
     high: Array
 
 
-def minibatch_sums(first: Points, second: Points, groups: Sequence[Sequence[int]]) -> HsicSums:
+def minibatch_sums(first: BoundaryPoints, second: BoundaryPoints, groups: Sequence[Sequence[int]]) -> HsicSums:
     """One minibatch's values, and their covariance by a jackknife that leaves one group of points out at a time.
 
     Args:
@@ -93,7 +93,7 @@ def minibatch_sums(first: Points, second: Points, groups: Sequence[Sequence[int]
     group_N = np.full(n, m)
     for number, group in enumerate(groups):
         group_N[list(group)] = number
-    sums = _Sums(group_N, m, (len(first), len(second)))
+    sums = _RowSums(group_N, m, (len(first), len(second)))
     most_rows = max(1, _ROWS_BYTES // (8 * n * (len(first) + (0 if second is first else len(second)))))
     for rows in _pieces(np.argsort(group_N, kind="stable"), most_rows):
         sums.add(rows, *_rows_of_both(first, second, rows))
@@ -135,7 +135,7 @@ def even_groups(n: int, most: int) -> list[list[int]]:
     return [part.tolist() for part in np.array_split(np.arange(n), min(n, most))]
 
 
-class _Sums:
+class _RowSums:
     """What HSIC₁ of all points, and of those without each group, needs of U; its rows are added some at a time.
 
     Args:
@@ -189,12 +189,12 @@ def _pieces(points: NDArray[np.int64], most: int) -> Iterator[NDArray[np.int64]]
     yield from np.array_split(points, -(-len(points) // most))
 
 
-def _rows_of_both(first: Points, second: Points, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+def _rows_of_both(first: BoundaryPoints, second: BoundaryPoints, rows: NDArray[np.int64]) -> tuple[Array, Array]:
     first_ARN = _rows_of_all(first, rows)
     return first_ARN, first_ARN if second is first else _rows_of_all(second, rows)
 
 
-def _rows_of_all(points: Points, rows: NDArray[np.int64]) -> Array:
+def _rows_of_all(points: BoundaryPoints, rows: NDArray[np.int64]) -> Array:
     """Some rows of U of every boundary, [A, R, N]."""
     rows_ARN = np.empty((len(points), len(rows), len(points[0])))
     for boundary, rows_RN in enumerate(rows_ARN):
