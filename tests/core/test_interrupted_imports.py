@@ -93,6 +93,14 @@ def test_a_call_in_a_program_of_somebody_else_ends_as_well(modules: Callable[...
     assert reached == []
 
 
+def test_of_several_signals_nothing_is_left(modules: Callable[..., str]) -> None:
+    swallowing = SWALLOWING.replace("{}", "SIGTERM")
+    name = modules(swallowing + swallowing)
+    with pytest.raises(KeyboardInterrupt), ended_as_interrupted():
+        importlib.import_module(name)
+    assert reached == [name]
+
+
 def test_an_error_that_an_import_makes_of_it_is_the_interruption(modules: Callable[..., str]) -> None:
     code = (
         "import signal\ntry:\n    signal.raise_signal(signal.SIGINT)\nexcept BaseException:\n"

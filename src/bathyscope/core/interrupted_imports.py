@@ -29,22 +29,22 @@ def interrupting() -> Iterator[Callable[[FrameType | None], NoReturn]]:
     """
     outside = len(_importing(sys._getframe()))
     tracer = sys.gettrace()
-    watched = []
+    insistences: list[_Insistence] = []
 
     def interrupt(frame: FrameType | None) -> NoReturn:
         frames = _importing(frame)
         inside = frames[: len(frames) - outside]
         importer = inside[-1].f_back if inside else None
-        if importer is not None:
-            watched.append(importer)
-            _Insistence(importer).begin()
+        if importer is not None and not any(insistence in sys.meta_path for insistence in insistences):
+            insistences.append(_Insistence(importer))
+            insistences[-1].begin()
         raise KeyboardInterrupt
 
     try:
         yield interrupt
     finally:
         # an error that a tracer raises ends all tracing, that of a debugger too
-        if watched:
+        if insistences:
             sys.settrace(tracer)
 
 
