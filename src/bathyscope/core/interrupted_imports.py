@@ -3,7 +3,8 @@
 Code that runs inside of an import may swallow a KeyboardInterrupt (a bare ``except``, an extension module that clears
 errors) or turn it into an error of its own. A program that goes on with half a library has lost its user's wish, and
 fails later for a reason that is not the true one. So the interruption is raised again where the next module is looked
-for, and at last where the outermost import ends.
+for, and at last where the outermost import ends. Compiled code may even abort the process when an import that it calls
+raises; where nothing is lost by it, an end without any error is therefore the better one (``ended_at_once``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,27 @@ from typing import Any, Final, NoReturn
 
 _MACHINERY: Final = "<frozen importlib._bootstrap>"
 """The file of the frames that import."""
+_AT_ONCE: Final[list[Callable[[], None]]] = []
+"""What ends the process, while it has nothing to lose."""
+
+
+@contextmanager
+def ended_at_once(end: Callable[[], None]) -> Iterator[None]:
+    """Inside, nothing is raised in an import that is interrupted: the process is ended.
+
+    Args:
+        end: ends the process; called in the handler of a signal.
+    """
+    _AT_ONCE.append(end)
+    try:
+        yield
+    finally:
+        _AT_ONCE.remove(end)
+
+
+def is_importing() -> bool:
+    """Whether the main thread imports."""
+    return bool(_importing(sys._current_frames().get(threading.main_thread().ident or 0)))
 
 
 @contextmanager
@@ -35,6 +57,8 @@ def interrupting() -> Iterator[Callable[[FrameType | None], NoReturn]]:
         frames = _importing(frame)
         inside = frames[: len(frames) - outside]
         importer = inside[-1].f_back if inside else None
+        if inside and _AT_ONCE:
+            _AT_ONCE[-1]()
         if importer is not None and not any(insistence in sys.meta_path for insistence in insistences):
             insistences.append(_Insistence(importer))
             insistences[-1].begin()
