@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
@@ -283,28 +283,36 @@ from bathyscope.model import ranks
 while not team._line.ranks:
     time.sleep(0.01)
 print("met", flush=True)
-time.sleep(100_000)
+while True:
+    try:
+        time.sleep(100_000)
+    except BaseException:
+        pass
 """
-"""A torch that is imported for ever, and says when this rank and the other have met."""
+"""A torch that is imported for ever, whatever is raised, and says when this rank and the other have met."""
 
 
 @pytest.fixture
-def importing(tmp_path: Path, port: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """Two ranks of a command that were started by hand, and import torch."""
+def launched(tmp_path: Path, port: int) -> Iterator[Callable[[int, Sequence[int]], list[subprocess.Popen[str]]]]:
+    """Starts by hand some of so many ranks of a command, all of which import torch."""
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text(NEVER_IMPORTED, encoding="utf-8")
     source = Path(bathyscope.__file__).parents[1]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC")}
-    environment |= {"PYTHONPATH": os.pathsep.join(map(str, (tmp_path, source))), "WORLD_SIZE": "2"}
+    environment |= {"PYTHONPATH": os.pathsep.join(map(str, (tmp_path, source)))}
     environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     command = [sys.executable, "-m", "bathyscope", "check", "nowhere", "--tensor-parallel", "auto"]
-    processes = [
-        subprocess.Popen(
-            command, env=environment | {"RANK": rank}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for rank in ("0", "1")
-    ]
-    yield processes
+    processes: list[subprocess.Popen[str]] = []
+
+    def launch(size: int, ranks: Sequence[int]) -> list[subprocess.Popen[str]]:
+        for rank in ranks:
+            variables = environment | {"WORLD_SIZE": str(size), "RANK": str(rank)}
+            processes.append(
+                subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            )
+        return processes
+
+    yield launch
     for process in processes:
         process.kill()
         process.communicate()
@@ -320,8 +328,13 @@ def importing(tmp_path: Path, port: int) -> Iterator[list[subprocess.Popen[str]]
     ],
 )
 def test_whatever_ends_a_rank_that_imports_ends_all(
-    importing: list[subprocess.Popen[str]], number: signal.Signals, at: int, codes: list[int], message: str
+    launched: Callable[[int, Sequence[int]], list[subprocess.Popen[str]]],
+    number: signal.Signals,
+    at: int,
+    codes: list[int],
+    message: str,
 ) -> None:
+    importing = launched(2, (0, 1))
     assert [process.stdout.readline() for process in importing if process.stdout] == ["met\n", "met\n"]
     importing[at].send_signal(number)
     texts = [process.communicate(timeout=PATIENCE)[1] for process in importing]
@@ -329,3 +342,20 @@ def test_whatever_ends_a_rank_that_imports_ends_all(
     (said,) = [text for text in texts if text]
     assert said.startswith(message)
     assert said.count("\n") == 1
+
+
+def test_ranks_that_import_end_where_rank_0_dies_before_it_answers(
+    launched: Callable[[int, Sequence[int]], list[subprocess.Popen[str]]], port: int
+) -> None:
+    """It listens, and is killed while the others wait to be let in; that is found out while torch is imported."""
+    with socket.create_server(("127.0.0.1", port)) as server:
+        importing = launched(3, (1, 2))
+        peers = [server.accept()[0] for _ in importing]
+    for peer in peers:
+        peer.close()
+    texts = [process.communicate(timeout=PATIENCE)[1] for process in importing]
+    assert [process.returncode for process in importing] == [1, 1], texts
+    assert texts == [
+        f"error: Rank 0 has ended before it answered the others: nothing listens at 127.0.0.1:{port} any more.\n",
+        "",
+    ]

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
+from bathyscope.core.interrupted_imports import interrupting
+
 INTERRUPTED: Final = 130
 """Exit code of a program that was ended so, as a shell gives it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -19,8 +21,8 @@ _INSIDE: Final[list[int]] = []
 def ending_in_order(further: Callable[[], None]) -> Iterator[None]:
     """Inside, the first of either signal raises KeyboardInterrupt; while that is answered, later ones change nothing.
 
-    Signals that the process was started to ignore stay ignored. Outside of the main thread, which alone hears
-    signals, this does nothing.
+    An import that is under way cannot swallow it. Signals that the process was started to ignore stay ignored. Outside
+    of the main thread, which alone hears signals, this does nothing.
 
     Args:
         further: called for each later signal, to say that the first was heard.
@@ -33,9 +35,9 @@ def ending_in_order(further: Callable[[], None]) -> Iterator[None]:
             further()
             return
         heard = True
-        raise KeyboardInterrupt
+        interrupt(frame)
 
-    with _handled(answer):
+    with interrupting() as interrupt, _handled(answer):
         yield
 
 
@@ -48,12 +50,12 @@ def ended_as_interrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
-    # Python's own answer to SIGINT: it raises KeyboardInterrupt, and so ``finally`` blocks run.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with interrupting() as interrupt:
+        signal.signal(signal.SIGTERM, lambda number, frame: interrupt(frame))
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

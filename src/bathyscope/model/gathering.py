@@ -18,7 +18,7 @@ from typing import Any, Final
 from bathyscope.core.launched import START_SECONDS, START_VARIABLE
 from bathyscope.core.progress import write_line
 from bathyscope.errors import MeetingError
-from bathyscope.model.line import Line, read_record, send
+from bathyscope.model.line import Line, RankEnding, read_record, send
 
 _ANSWER: Final = 30.0
 """Seconds in which rank 0 answers whoever has reached it: by a thread that does nothing else."""
@@ -194,6 +194,9 @@ class RankSearch:
             except ConnectionRefusedError as error:
                 self._fault = os.strerror(error.errno or 0)
                 if first_reached is not None:
+                    # the program may import for seconds before it waits here; whoever hears an ending ends at once
+                    lost = f"Rank 0 has ended before it answered the others: nothing listens at {self._place} any more."
+                    self._line.report(RankEnding(0, "lost", lost))
                     self._refusal = f"what has listened at {self._place} has ended, and gave no answer"
             except OSError as error:
                 self._fault = error.strerror or str(error)

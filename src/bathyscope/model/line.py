@@ -34,7 +34,7 @@ class RankEnding:
     Args:
         rank: which one.
         reason: why.
-        text: the message of its error.
+        text: the message of its error; of a lost one what is known, where that is more than that it ended.
         exit_code: that its command ends with.
     """
 
@@ -46,6 +46,8 @@ class RankEnding:
     @property
     def message(self) -> str:
         """One sentence for the people who wait."""
+        if self.reason == "lost" and self.text:
+            return self.text
         if self.reason == "failed":
             # what all ranks find out together says by itself whose it is, whichever of them is heard first
             return self.text if self.text.startswith("Rank ") else f"Rank {self.rank}: {self.text}"
@@ -157,6 +159,10 @@ class Line:
     def tell(self, ending: RankEnding) -> None:
         """Send an ending to all other ranks; those that are not there any more need none."""
         self._spread(ending, besides=None)
+
+    def report(self, ending: RankEnding) -> None:
+        """Take for heard what this rank has found out by itself."""
+        self._hear(ending)
 
     def send_all(self, record: dict[str, Any]) -> None:
         """Send something else than an ending to all ranks that are connected."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from bathyscope.core.interrupted_imports import ended_at_once, is_importing
 from bathyscope.core.interrupts import INTERRUPTED, wait_for_uninterrupted
 from bathyscope.core.launched import start_seconds
 from bathyscope.errors import BathyscopeError, ModelError, RankError, StoreError, is_out_of_memory
@@ -55,6 +56,8 @@ class Team:
     def on_the_way(self) -> Iterator[None]:
         """Look for the other ranks inside, where ``meet`` is called, and let them know of an error there.
 
+        Nothing is under way yet, so that a rank which is interrupted while it imports ends without further steps.
+
         Raises:
             RankError: another rank has ended.
         """
@@ -65,7 +68,8 @@ class Team:
                 atexit.register(self._leave)
                 self._gathering = gathering
                 gathering.limit = start_seconds()
-            yield
+            with ended_at_once(self._end_interrupted):
+                yield
         except BaseException as error:
             # an import that is interrupted may end with an error of its own
             if self.ending is not None:
@@ -159,6 +163,15 @@ class Team:
         code = INTERRUPTED if self.ending.reason == "interrupted" else self.ending.exit_code
         os._exit(code)
 
+    def _end_interrupted(self) -> None:
+        """Let the others know that this rank is interrupted on its way to them, and end the process."""
+        if self.ending is None:
+            self.ending = RankEnding(self.rank, "interrupted", exit_code=INTERRUPTED)
+            self._line.tell(self.ending)
+            if self._gathering is not None:
+                self._gathering.linger(_GRACE)
+        self.end_before_others()
+
     @property
     def _speaks(self) -> bool:
         """Whether this rank says how it ended: rank 0, or the next one where that is not there any more."""
@@ -173,6 +186,8 @@ class Team:
         self._heard.set()
         if not self.inside:
             return
+        if not self.has_met and is_importing():
+            self.end_before_others()
         # In order first: as SIGTERM does, which waits while a file is written. Nothing in a collective hears that.
         answered = signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, signal.SIG_IGN, None)
         if answered and not self.finishing:

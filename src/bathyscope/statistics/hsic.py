@@ -5,17 +5,20 @@ With K̃, L̃ the linear Gram matrices of n points without their diagonals,
     HSIC₁(K,L) = [tr(K̃L̃) + (1ᵀK̃1)(1ᵀL̃1)/((n−1)(n−2)) − 2/(n−2)·1ᵀK̃L̃1] / (n(n−3))
                = ⟨U(K), U(L)⟩ / (n(n−3)),
 
-where U(K) takes row and column means out of K̃ such that all its rows sum to 0 (Székely and Rizzo 2014). So the
-values of all pairs are one matrix product of the flattened U. Minibatches are added before the ratio is taken:
+where U(K) takes row and column means out of K̃ such that all its rows sum to 0 (Székely and Rizzo 2014). The product is
+a sum over rows, so a few rows of U of all boundaries are in memory at a time, whatever the number of points is. What is
+left without some points follows from the same rows: U(K) stands for K̃ in the first formula, and its rows lose what they
+had in the columns that are left out. Minibatches are added before the ratio is taken:
 CKA = Σ HSIC₁(K,L) / √(Σ HSIC₁(K,K) · Σ HSIC₁(L,L)). Source: lad2024, representational similarity; Nguyen et al. 2021.
 
-Suffixes: A and B boundaries (of one model, or of two), N points, D width.
+Suffixes: A and B boundaries (of one model, or of two), N points, R some of them as rows, D width, G groups of points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +33,16 @@ FEWEST = 4
 _EQUAL = 1e-12
 _CERTAIN = 1 - 1e-12
 """From here on a ratio is 1 but for rounding."""
+_ROWS_BYTES = 8 << 20
+"""Rows of U of all boundaries that are in memory at a time, where one row alone is not larger."""
+
+
+class BoundaryPoints(Protocol):
+    """Points [points, width] of every boundary, each of which may be made when it is looked at."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, boundary: int, /) -> NDArray[np.floating]: ...
 
 
 @dataclass(frozen=True)
@@ -67,39 +80,27 @@ class CkaEstimate:
     high: Array
 
 
-def gram(points_ND: NDArray[np.floating]) -> Array:
-    """U(K) of one boundary, [N, N] float64: the Gram matrix without its diagonal and with rows that sum to 0.
-
-    0 throughout where all points are equal; there are at least :data:`FEWEST`.
-    """
-    points = np.asarray(points_ND, dtype=np.float64)
-    # HSIC₁ does not depend on the origin; near the points it loses fewer digits
-    centred = points - points.mean(0)
-    if np.linalg.norm(centred) <= _EQUAL * np.linalg.norm(points):
-        return np.zeros((len(points), len(points)))
-    return _take_means_out(centred @ centred.T)
-
-
-def hsic(first_ANN: Array, second_BNN: Array) -> Array:
-    """HSIC₁ of all pairs, [A, B], from what ``gram`` gives for every boundary."""
-    n = first_ANN.shape[-1]
-    product: Array = first_ANN.reshape(len(first_ANN), -1) @ second_BNN.reshape(len(second_BNN), -1).T
-    return product / (n * (n - 3))
-
-
-def minibatch_sums(first_ANN: Array, second_BNN: Array, groups: Sequence[Sequence[int]]) -> HsicSums:
+def minibatch_sums(first: BoundaryPoints, second: BoundaryPoints, groups: Sequence[Sequence[int]]) -> HsicSums:
     """One minibatch's values, and their covariance by a jackknife that leaves one group of points out at a time.
 
     Args:
-        first_ANN, second_BNN: what ``gram`` gives for every boundary; the same array for one model with itself.
-        groups: points that are independent of those of other groups, as indices; with a single group, or where too
-            few points are left without one, the covariance is NaN.
+        first, second: the same points, :data:`FEWEST` at least, at the boundaries of either model; the same object for
+            one model with itself. Where all points of a boundary are equal, its values are 0.
+        groups: points that are independent of those of other groups, as indices, each point in one group at most; with
+            a single group, or where too few points are left without one, the covariance is NaN.
     """
-    values = _three(first_ANN, second_BNN)
+    n, m = len(first[0]), len(groups)
+    group_N = np.full(n, m)
+    for number, group in enumerate(groups):
+        group_N[list(group)] = number
+    sums = _RowSums(group_N, m, (len(first), len(second)))
+    most_rows = max(1, _ROWS_BYTES // (8 * n * (len(first) + (0 if second is first else len(second)))))
+    for rows in _pieces(np.argsort(group_N, kind="stable"), most_rows):
+        sums.add(rows, *_rows_of_both(first, second, rows))
+    values = sums.trace / (n * (n - 3))
     covariance = np.full((3, *values.shape), np.nan)
-    n, m = first_ANN.shape[-1], len(groups)
     if m > 1 and n - max(len(group) for group in groups) >= FEWEST:
-        left = np.stack([_left_out(first_ANN, second_BNN, group) for group in groups])
+        left = np.stack([sums.without(number) for number in range(m)])
         deviation = left - left.mean(0)
         # The delete-one-group jackknife: how the sums move when each group of points is left out in turn.
         covariance = (m - 1) / m * np.einsum("gkab,glab->klab", deviation, deviation)
@@ -134,37 +135,94 @@ def even_groups(n: int, most: int) -> list[list[int]]:
     return [part.tolist() for part in np.array_split(np.arange(n), min(n, most))]
 
 
-def _three(first_ANN: Array, second_BNN: Array) -> Array:
-    """[3, A, B]: the pairs' values, and each boundary's with itself."""
-    n = first_ANN.shape[-1]
-    with_itself = [np.einsum("aij,aij->a", k, k) / (n * (n - 3)) for k in (first_ANN, second_BNN)]
-    return np.stack(np.broadcast_arrays(hsic(first_ANN, second_BNN), with_itself[0][:, None], with_itself[1][None, :]))
+class _RowSums:
+    """What HSIC₁ of all points, and of those without each group, needs of U; its rows are added some at a time.
+
+    Args:
+        group_N: number of the group of each point; ``groups`` for a point of none.
+        groups: how many there are.
+        boundaries: A and B.
+    """
+
+    def __init__(self, group_N: NDArray[np.int64], groups: int, boundaries: tuple[int, int]) -> None:
+        self._group_N = group_N
+        self._groups = groups
+        self.trace = np.zeros((3, *boundaries))
+        """tr(UV) of all pairs, as ``_products`` has them."""
+        self._lost_G = [np.zeros_like(self.trace) for _ in range(groups)]
+        """What of it is in rows or columns of each group."""
+        self._columns_G = [[np.zeros((count, len(group_N))) for count in boundaries] for _ in range(groups)]
+        """The sums of the rows of each group, [A, N] and [B, N]."""
+
+    def add(self, rows: NDArray[np.int64], first_ARN: Array, second_BRN: Array) -> None:
+        """Add some rows of U of all boundaries; one array for one model with itself."""
+        for number in np.unique(self._group_N[rows]):
+            of_group_R = self._group_N[rows] == number
+            first_part = first_ARN[:, of_group_R]
+            second_part = first_part if second_BRN is first_ARN else second_BRN[:, of_group_R]
+            trace = _products(first_part, second_part)
+            self.trace += trace
+            if number == self._groups:
+                continue
+            # U is symmetric: rows and columns have the same, and what is in both is counted once
+            inside_N = self._group_N == number
+            self._lost_G[number] += 2 * trace - _products(first_part[..., inside_N], second_part[..., inside_N])
+            for columns, part in zip(self._columns_G[number], (first_part, second_part), strict=True):
+                columns += part.sum(1)
+
+    def without(self, number: int) -> Array:
+        """HSIC₁ of the points that are left without a group, [3, A, B].
+
+        All rows of U sum to 0. So each row that is left sums to minus what it has in the columns of the group, and all
+        of these together to what the group has inside.
+        """
+        remaining_N = self._group_N != number
+        n = int(remaining_N.sum())
+        sums = _products(*(columns[:, remaining_N] for columns in self._columns_G[number]))
+        totals = _products(*(columns[:, ~remaining_N].sum(1) for columns in self._columns_G[number]))
+        trace = self.trace - self._lost_G[number]
+        left: Array = (trace + totals / ((n - 1) * (n - 2)) - 2 / (n - 2) * sums) / (n * (n - 3))
+        return left
 
 
-def _left_out(first_ANN: Array, second_BNN: Array, group: Sequence[int]) -> Array:
-    first = _without(first_ANN, group)
-    return _three(first, first if second_BNN is first_ANN else _without(second_BNN, group))
+def _pieces(points: NDArray[np.int64], most: int) -> Iterator[NDArray[np.int64]]:
+    yield from np.array_split(points, -(-len(points) // most))
 
 
-def _without(gram_ANN: Array, points: Sequence[int]) -> Array:
-    """U(K) of the points that are left, which needs no more than U(K) of all: the means are removed again."""
-    keep = np.setdiff1d(np.arange(gram_ANN.shape[-1]), points)
-    left = np.empty((len(gram_ANN), len(keep), len(keep)))
-    # boundary by boundary, since a dozen copies of all of them would be most of what CKA needs of memory
-    for gram_NN, left_NN in zip(gram_ANN, left, strict=True):
-        left_NN[:] = gram_NN[keep[:, None], keep]
-        _take_means_out(left_NN)
-    return left
+def _rows_of_both(first: BoundaryPoints, second: BoundaryPoints, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+    first_ARN = _rows_of_all(first, rows)
+    return first_ARN, first_ARN if second is first else _rows_of_all(second, rows)
 
 
-def _take_means_out(gram_NN: Array) -> Array:
-    """Return a matrix without its diagonal, its rows and columns summing to 0; in its own memory."""
-    n = len(gram_NN)
-    np.fill_diagonal(gram_NN, 0)
-    rows = gram_NN.sum(-1, keepdims=True) / (n - 2)
-    total = gram_NN.sum() / ((n - 1) * (n - 2))
-    gram_NN -= rows
-    gram_NN -= rows.T
-    gram_NN += total
-    np.fill_diagonal(gram_NN, 0)
-    return gram_NN
+def _rows_of_all(points: BoundaryPoints, rows: NDArray[np.int64]) -> Array:
+    """Some rows of U of every boundary, [A, R, N]."""
+    rows_ARN = np.empty((len(points), len(rows), len(points[0])))
+    for boundary, rows_RN in enumerate(rows_ARN):
+        rows_RN[:] = _rows_of(np.asarray(points[boundary], dtype=np.float64), rows)
+    return rows_ARN
+
+
+def _rows_of(points_ND: Array, rows: NDArray[np.int64]) -> Array:
+    """Some rows of U(K) of one boundary, [R, N]; 0 throughout where all points are equal."""
+    n = len(points_ND)
+    # HSIC₁ does not depend on the origin; near the points it loses fewer digits
+    centred_ND = points_ND - points_ND.mean(0)
+    if np.linalg.norm(centred_ND) <= _EQUAL * np.linalg.norm(points_ND):
+        return np.zeros((len(rows), n))
+    # Sums of rows of the Gram matrix without its diagonal, which need not be there for them.
+    sums_N = centred_ND @ centred_ND.sum(0) - np.einsum("nd,nd->n", centred_ND, centred_ND)
+    means_N, mean = sums_N / (n - 2), sums_N.sum() / ((n - 1) * (n - 2))
+    rows_RN: Array = centred_ND[rows] @ centred_ND.T
+    rows_RN -= means_N[rows, None]
+    rows_RN -= means_N
+    rows_RN += mean
+    rows_RN[np.arange(len(rows)), rows] = 0
+    return rows_RN
+
+
+def _products(first: Array, second: Array) -> Array:
+    """Products of all pairs of boundaries, and of each boundary with itself, [3, A, B]."""
+    first_AK, second_BK = first.reshape(len(first), -1), second.reshape(len(second), -1)
+    with_itself = [np.einsum("ak,ak->a", side_AK, side_AK) for side_AK in (first_AK, second_BK)]
+    pairs = first_AK @ second_BK.T
+    return np.stack(np.broadcast_arrays(pairs, with_itself[0][:, None], with_itself[1][None, :]))

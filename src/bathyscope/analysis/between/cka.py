@@ -13,10 +13,10 @@ from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import counted, level_text
 from bathyscope.measures.of.cka import (
     TOKENS,
+    ChosenPoints,
     Cka,
     CkaOptions,
     Minibatch,
-    grams,
     minibatches,
     representations,
     similarities,
@@ -107,9 +107,9 @@ def _sums(models: Sequence[Model], divided: Sequence[list[Minibatch]], kinds: tu
     total: dict[str, HsicSums] = {}
     # Both models sample the same points, so their Gram matrices belong to the same tokens.
     for pair in zip(*divided, strict=True):
-        points = [representations(wave, minibatch) for wave, minibatch in zip(waves, pair)]
+        states = [representations(wave, minibatch) for wave, minibatch in zip(waves, pair)]
         for kind in kinds:
-            gram_pair = [grams(stream_points, minibatch.points(kind)) for stream_points, minibatch in zip(points, pair)]
-            sums = minibatch_sums(gram_pair[0], gram_pair[1], pair[0].groups(kind))
+            points = [ChosenPoints(states_LND, minibatch.points(kind)) for states_LND, minibatch in zip(states, pair)]
+            sums = minibatch_sums(points[0], points[1], pair[0].groups(kind))
             total[kind] = total[kind] + sums if kind in total else sums
     return total

@@ -174,8 +174,8 @@ class CkaProbe(MeasureProbe):
         for done, minibatch in enumerate(self._minibatches, start=1):
             points_LND = representations(wave, minibatch)
             for kind, tokens in enumerate(TOKENS):
-                grams_LNN = grams(points_LND, minibatch.points(tokens))
-                sums = minibatch_sums(grams_LNN, grams_LNN, minibatch.groups(tokens))
+                points = ChosenPoints(points_LND, minibatch.points(tokens))
+                sums = minibatch_sums(points, points, minibatch.groups(tokens))
                 self._hsic[kind] += sums.values[0]
                 # Of one model with itself these three say all nine: the others are their transposes and diagonals.
                 self._covariance[:, kind] += sums.covariance[[0, 0, 1], [0, 1, 2]]
@@ -288,16 +288,24 @@ def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     return states_LND
 
 
-def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
-    """Centred Gram matrices of the chosen points at all boundaries, [L+1, N, N]."""
-    import numpy as np
+@dataclass(frozen=True, eq=False)
+class ChosenPoints:
+    """Points of a kind at all boundaries, [N, width] each, in float64 while they are looked at alone.
 
-    from bathyscope.statistics.hsic import gram
+    Args:
+        points_LND: of all kinds, in the dtype of the model.
+        chosen: which of them.
+    """
 
-    grams_LNN = np.empty((len(points_LND), len(chosen), len(chosen)))
-    for points_ND, gram_NN in zip(points_LND, grams_LNN, strict=True):
-        gram_NN[:] = gram(points_ND[list(chosen)].double().numpy())
-    return grams_LNN
+    points_LND: Tensor
+    chosen: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.points_LND)
+
+    def __getitem__(self, boundary: int, /) -> Array:
+        points: Array = self.points_LND[boundary, list(self.chosen)].double().numpy()
+        return points
 
 
 def similarities(sums: Mapping[str, HsicSums], level: float, boundaries: Sequence[int] | None = None) -> xr.Dataset:
