@@ -364,6 +364,39 @@ def test_a_course_whose_record_was_removed_goes_on(
     assert again.step.values.tolist() == dataset.step.values.tolist()
 
 
+@pytest.mark.parametrize("has_state", [True, False])
+def test_steps_of_another_training_are_no_steps_of_a_course_that_begins_next_to_them(
+    has_state: bool, checkpoints: Path, tmp_path: Path
+) -> None:
+    """Its own first log, which its record tells from then on, shows nothing of surveys that were there before."""
+    place, options = tmp_path / "course", {"measures": ["drop"], "progress": False}
+    bathyscope.survey(checkpoints / "checkpoint-3", PROMPTS[:2], ["drop"], place / "step-00000003", progress=False)
+    other = shutil.copytree(checkpoints / "checkpoint-20", tmp_path / "other" / "checkpoint-20")
+    (other / "trainer_state.json").unlink(missing_ok=True)
+    if has_state:
+        log = [{"step": 1, "loss": 3.0, "learning_rate": 1e-3}]
+        (other / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+    for _ in range(2):  # a refused call leaves nothing that the next one takes for evidence
+        with pytest.raises(StoreError, match="up to step 3, and nothing shows that these checkpoints are of the same"):
+            bathyscope.course([other], PROMPTS[:2], place, **options)
+    assert not (place / "course.json").exists()
+
+
+def test_a_course_that_begins_takes_in_no_survey_whose_checkpoint_it_was_not_given(
+    checkpoints: Path, tmp_path: Path
+) -> None:
+    """One step that both have shows nothing of the steps next to it."""
+    place, options = tmp_path / "course", {"measures": ["drop"], "progress": False}
+    for step in (3, 20):
+        survey = place / f"step-{step:08d}"
+        bathyscope.survey(checkpoints / f"checkpoint-{step}", PROMPTS[:2], ["drop"], survey, progress=False)
+    with pytest.warns(UserWarning, match="leaves out what it has not surveyed itself: step 20, which may be of"):
+        course = bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS[:2], place, **options)
+    assert course.data.step.values.tolist() == [3]
+    both = [checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"]
+    assert bathyscope.course(both, PROMPTS[:2], place, **options).data.step.values.tolist() == [3, 20]
+
+
 @pytest.mark.parametrize("has_moved", [True, False])
 def test_a_survey_in_the_place_of_another_step_is_refused(
     has_moved: bool, found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path
