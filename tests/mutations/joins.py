@@ -259,4 +259,32 @@ BUGS: tuple[Bug, ...] = (
         "if False:",
         "analysis/depths/test_comparing.py::test_bad_input_is_refused_with_the_way_out",
     ),
+    Bug(
+        "surveying/training/course",
+        "a-course-s-own-first-log-tells-of-what-was-there",
+        "                    _require_same_training(folder, sources, begun, None)\n",
+        "                    pass\n",
+        "surveying/training/test_course.py::test_steps_of_another_training_are_no_steps_of_a_course_that_begins_next_to_them",
+    ),
+    Bug(
+        "surveying/training/course",
+        "a-course-that-begins-takes-in-every-survey",
+        "{FIRST_LOG: begun}, takes_in=False)",
+        "{FIRST_LOG: begun}, takes_in=True)",
+        "surveying/training/test_course.py::test_a_course_that_begins_takes_in_no_survey_whose_checkpoint_it_was_not_given",
+    ),
+    Bug(
+        "prompts/samples",
+        "short-windows-of-the-test-text-are-no-overlap",
+        "if len(body) >= _SHORTEST_RUN:",
+        "if len(body) >= _RUN:",
+        "surgery/trial/test_samples.py::test_long_prompts_that_are_made_of_shorter_calibration_prompts_are_told",
+    ),
+    Bug(
+        "prompts/samples",
+        "the-ends-of-a-window-are-nobody-s",
+        "if shared.any() and hash(",
+        "if not shared.any() and hash(",
+        "surgery/trial/test_samples.py::test_long_prompts_that_are_made_of_shorter_calibration_prompts_are_told",
+    ),
 )

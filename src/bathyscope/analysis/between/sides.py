@@ -238,9 +238,7 @@ def relative(other: Sequence[Tensor], reference: Sequence[Tensor]) -> NDArray[np
     return np.stack([_relative_to(right_BTD, left_BTD) for left_BTD, right_BTD in pairs])
 
 
-def part_drift(
-    other: Sequence[Tensor], reference: Sequence[Tensor], lengths: Sequence[int]
-) -> NDArray[np.float64]:
+def part_drift(other: Sequence[Tensor], reference: Sequence[Tensor], lengths: Sequence[int]) -> NDArray[np.float64]:
     """Return how far what a part adds lies from what it adds in the reference, over its size there, [prompts, blocks].
 
     A mean over the tokens at which the part adds something in the reference, or nothing in either; NaN without any.
