@@ -287,4 +287,11 @@ BUGS: tuple[Bug, ...] = (
         "if not shared.any() and hash(",
         "surgery/trial/test_samples.py::test_long_prompts_that_are_made_of_shorter_calibration_prompts_are_told",
     ),
+    Bug(
+        "cli/commands/course",
+        "names-with-commas-are-one-name",
+        "options[name] = tuple(split_names(options[name]))",
+        "options[name] = tuple(options[name])",
+        "surveying/training/test_course.py::test_the_shell_names_several_measures_with_commas",
+    ),
 )

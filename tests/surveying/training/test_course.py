@@ -22,6 +22,7 @@ from support import zoo
 from support.letter_tokenizer import letter_tokenizer, letters
 
 import bathyscope
+from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.surveying.training import steps as courses
@@ -362,6 +363,15 @@ def test_a_course_whose_record_was_removed_goes_on(
     (tmp_path / "course" / "course.json").unlink()
     again = bathyscope.course(checkpoints, PROMPTS, tmp_path / "course", progress=False)
     assert again.step.values.tolist() == dataset.step.values.tolist()
+
+
+def test_the_shell_names_several_measures_with_commas(checkpoints: Path, tmp_path: Path) -> None:
+    """As the help says, whose default could not be typed."""
+    rows = [json.dumps({"ids": [int(token) for token in ids]}) for ids in PROMPTS[:2]]
+    (tmp_path / "p.jsonl").write_text("\n".join(rows))
+    words = ["--prompts", str(tmp_path / "p.jsonl"), "--out", str(tmp_path / "c"), "--measures", "lens,drop", "--quiet"]
+    assert main(["course", str(checkpoints), *words]) == 0
+    assert {"half", "loss"} <= set(open_course(tmp_path / "c").data)
 
 
 @pytest.mark.parametrize("has_state", [True, False])
