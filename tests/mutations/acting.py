@@ -62,4 +62,11 @@ BUGS: tuple[Bug, ...] = (
         "self.left_out",
         "surgery/choosing/test_pruning.py::test_where_no_block_can_go_it_says_so_and_holds_the_numbers",
     ),
+    Bug(
+        "surgery/repairing/cuts",
+        "nothing-is-divided-by-nothing",
+        "factor = float(np.trace(fitted.xy_DE)) / size if size else 0.0",
+        "factor = float(np.trace(fitted.xy_DE) / np.float64(size))",
+        "surgery/repairing/test_cuts.py::test_an_mlp_that_adds_nothing_is_multiplied_by_one",
+    ),
 )

@@ -82,4 +82,18 @@ BUGS: tuple[Bug, ...] = (
         "best, places = values.topk(count + 1, dim, largest)",
         "analysis/between/test_rounding.py::test_a_close_choice_is_not_that_of_before",
     ),
+    Bug(
+        "analysis/between/sides",
+        "a-part-that-begins-to-act-changed-without-end",
+        "ratio_LPT[begins_LPT] = np.nan",
+        "ratio_LPT[begins_LPT] = np.inf",
+        "analysis/between/test_diff.py::test_tokens_at_which_a_part_did_nothing_are_left_out_of_its_drift",
+    ),
+    Bug(
+        "analysis/between/weights",
+        "weights-of-zeros-that-changed-are-equal",
+        'return float("nan") if squares[0] else 0.0',
+        "return 0.0",
+        "analysis/between/test_diff.py::test_a_block_that_did_nothing_has_no_share_by_which_it_changed",
+    ),
 )

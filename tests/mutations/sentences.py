@@ -187,4 +187,18 @@ BUGS: tuple[Bug, ...] = (
         'if "drop" in run:\n        # the seed',
         "surveying/training/test_course.py::test_no_block_is_idle_where_none_was_left_out",
     ),
+    Bug(
+        "surgery/plan/departure",
+        "texts-that-were-cut-off-are-the-same-to-the-end",
+        'cut off {cut} of them" if cut else ""',
+        'cut off {cut} of them" if False else ""',
+        "surgery/choosing/test_written_pruning.py::test_texts_that_the_limit_cut_off_are_the_same_up_to_it_alone",
+    ),
+    Bug(
+        "runs/verdict",
+        "no-effect-on-later-tokens-is-done-at-once",
+        "if self.later.value == 0:",
+        "if False:",
+        "runs/test_verdict.py::test_blocks_without_effects_are_none_that_are_needed",
+    ),
 )

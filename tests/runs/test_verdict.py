@@ -176,6 +176,9 @@ def test_blocks_without_effects_are_none_that_are_needed() -> None:
         "Half of the tokens keep their final prediction from 0.0 (0.0 to 0.7) of 4 blocks on. Leaving out single "
         "blocks changes no output (no control"
     )
+    # nothing is no effect of which a share is done somewhere
+    assert "Leaving out single blocks changes no output at later tokens." in idle.details
+    assert not any("effect on later tokens is done by" in sentence for sentence in idle.details)
 
 
 def test_a_prompt_whose_tokens_are_all_protected_has_no_effect_to_read() -> None:

@@ -18,7 +18,8 @@ _MARGIN: Final = 2
 """Tokens by which a run is longer than what chance gives prompts of a small task."""
 _ENOUGH: Final = 8
 """Prompts of a set whose pairs are enough to show what prompts of one set share."""
-_NEARLY_ALL: Final = 0.8
+NEARLY_ALL: Final = 0.8
+"""Share of a short prompt that makes it nearly a copy."""
 _SEVERAL: Final = -1
 
 
@@ -39,7 +40,7 @@ def nearly_copied(calibration: Prompts, test: Prompts) -> list[str]:
     return [
         prompt.id
         for prompt, run in zip(short, runs)
-        if run >= max(_NEARLY_ALL * len(prompt), usual * len(prompt) + _MARGIN)
+        if run >= max(NEARLY_ALL * len(prompt), usual * len(prompt) + _MARGIN)
     ]
 
 
@@ -66,7 +67,7 @@ def _longest_runs(prompts: Sequence[tuple[int, ...]], others: Sequence[tuple[int
     for length in range(first, max(map(len, prompts), default=0) + 1):
         owners: dict[int, int] = {}
         for number, ids in enumerate(others):
-            for run in _hashed_runs(ids, length):
+            for run in hashed_runs(ids, length):
                 owners[run] = number if owners.get(run, number) == number else _SEVERAL
         # a run of these tokens holds each shorter one, so that a prompt without one has no longer one
         going_on = {
@@ -80,9 +81,10 @@ def _longest_runs(prompts: Sequence[tuple[int, ...]], others: Sequence[tuple[int
 
 
 def _has_run(ids: tuple[int, ...], length: int, owners: dict[int, int], itself: Collection[int]) -> bool:
-    return any(run in owners and owners[run] not in itself for run in _hashed_runs(ids, length))
+    return any(run in owners and owners[run] not in itself for run in hashed_runs(ids, length))
 
 
-def _hashed_runs(ids: tuple[int, ...], length: int) -> Iterator[int]:
+def hashed_runs(ids: tuple[int, ...], length: int) -> Iterator[int]:
+    """Return the hash of each run of so many tokens, from the first one on."""
     # hashes in place of runs: those of a long corpus would take many times its memory
     return (hash(ids[start : start + length]) for start in range(len(ids) - length + 1))

@@ -1,13 +1,13 @@
 """Prompts that choose, and prompts that judge: different ones, and enough of them to be sure of something."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.overlap import nearly_copied
+from bathyscope.prompts.overlap import NEARLY_ALL, hashed_runs, nearly_copied
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 
@@ -15,6 +15,8 @@ _FEWEST_TOKENS: Final = 2
 _HASH_LETTERS: Final = 12
 _RUN: Final = 32
 """Tokens in a row that texts of their own hardly share."""
+_SHORTEST_RUN: Final = 16
+"""Tokens in a row that texts of their own hardly share where they are all of a prompt."""
 
 
 def judging(prompts: Prompts, what: str = "test prompts") -> Prompts:
@@ -94,30 +96,47 @@ def require_apart(calibration: Prompts, test: Prompts) -> None:
         )
     if largely:
         warn(
-            f"{len(largely)} of {len(test)} test prompts have half of their tokens and more, {_RUN} and more in a row, "
-            f"from calibration prompts (first: {largely[0]!r}): windows of one text that overlap, or a long beginning "
-            "that all share. There, what chose judges itself; give other texts."
+            f"{len(largely)} of {len(test)} test prompts have half of their tokens and more, {_RUN} and more in a row "
+            f"or all of a shorter prompt, from calibration prompts (first: {largely[0]!r}): windows of one text that "
+            "overlap, or a long beginning that all share. There, what chose judges itself; give other texts."
         )
 
 
 def _largely_of(calibration: Prompts, test: Prompts) -> list[str]:
-    """Names of the test prompts of which half of the tokens are in runs that calibration prompts have too."""
-    # Hashes in place of runs: overlapping runs of a long corpus would take many times its memory.
-    calibration_runs = {hash(run) for prompt in calibration for run in _runs(prompt.ids)}
+    """Names of the test prompts of which half of the tokens are in runs that calibration prompts have too.
+
+    Runs of ``_RUN`` tokens count wherever they are, and so do shorter prompts as a whole: a window of one text holds
+    short ones of the same text whole but for those at its ends, of which ``_SHORTEST_RUN`` tokens count there.
+    """
+    bodies = [_body_of(prompt) for prompt in calibration]
+    runs_by_length: dict[int, set[int]] = {}
+    for body in bodies:
+        if len(body) >= _SHORTEST_RUN:
+            length = min(_RUN, len(body))
+            runs_by_length.setdefault(length, set()).update(hashed_runs(body, length))
+    ends = {run for body in bodies if len(body) < _RUN for run in hashed_runs(body, _SHORTEST_RUN)}
     overlapping = []
     for prompt in test:
         shared = np.zeros(len(prompt), dtype=bool)
-        for start, run in enumerate(_runs(prompt.ids)):
-            if hash(run) in calibration_runs:
-                shared[start : start + _RUN] = True
+        for length, calibration_runs in runs_by_length.items():
+            # a shorter prompt that is nearly all of this one is another question (``nearly_copied``)
+            if length < _RUN and length >= NEARLY_ALL * len(prompt):
+                continue
+            for start, run in enumerate(hashed_runs(prompt.ids, length)):
+                if run in calibration_runs:
+                    shared[start : start + length] = True
+        for start in (0, 1, max(0, len(prompt) - _SHORTEST_RUN)):
+            if shared.any() and hash(prompt.ids[start : start + _SHORTEST_RUN]) in ends:
+                shared[start : start + _SHORTEST_RUN] = True
         # A common instruction at the beginning is no overlap of texts; half of a prompt is.
         if shared.mean() >= 0.5:
             overlapping.append(prompt.id)
     return overlapping
 
 
-def _runs(ids: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    return (ids[start : start + _RUN] for start in range(len(ids) - _RUN + 1))
+def _body_of(prompt: TokenizedPrompt) -> tuple[int, ...]:
+    """Return the tokens of a prompt; of a short one without the first, with which all texts may begin."""
+    return prompt.ids[1:] if len(prompt) <= _RUN else prompt.ids
 
 
 def by_clusters(attrs: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray, IntArray, mean_of_known
 from bathyscope.errors import OptionError
 from bathyscope.labels import mean_limits
 from bathyscope.prompts.parts import clusters_in
@@ -71,10 +71,7 @@ class ByPlace:
     @cached_property
     def mean(self) -> FloatArray:
         """[X], over the prompts that have a value; NaN where none has."""
-        has_value = ~np.isnan(self.by_prompt)
-        total = np.where(has_value, self.by_prompt, 0.0).sum(0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(total / has_value.sum(0))
+        return mean_of_known(self.by_prompt, axis=0)
 
     @cached_property
     def intervals(self) -> list[Interval]:

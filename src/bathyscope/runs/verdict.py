@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 
 from bathyscope.core.estimates import Estimate
-from bathyscope.core.text import counted, signed, written_out
+from bathyscope.core.text import capitalised, counted, signed, written_out
 from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.departures import Departure
-from bathyscope.runs.head import RunHead
+from bathyscope.runs.head import NO_EFFECT, RunHead
 from bathyscope.runs.kept import QUANTILES
 from bathyscope.runs.readings import CLOSE, LEVEL, RESAMPLES, DepthReading, Null
 from bathyscope.statistics.difference import Contrast, paired_difference
@@ -225,6 +225,8 @@ class Verdict:
     def _later_sentence(self) -> str:
         if math.isnan(self.later.value):
             return ""
+        if self.later.value == 0:
+            return f"{capitalised(NO_EFFECT)} at later tokens."
         return f"90 % of the effect on later tokens is done by {self.later}."
 
     def _coverage_sentence(self) -> str:

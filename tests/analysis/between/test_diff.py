@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import bathyscope
 from bathyscope.analysis.between.diff_text import parting_tokens
-from bathyscope.analysis.between.sides import require_same_shape
+from bathyscope.analysis.between.sides import part_drift, require_same_shape
 from bathyscope.wavefront import histories
 
 IDS = [[5, 9, 3, 44, 17, 8], [7, 2, 90, 31, 6, 11], [61, 4, 4, 23, 70, 12]]
@@ -146,6 +146,38 @@ def test_drift_of_parts_is_that_of_what_they_add() -> None:
         expected = ((right - left).norm(dim=-1) / left.norm(dim=-1)).mean(1)
         np.testing.assert_allclose(drift.sel(part=part).values[:, block], expected.numpy(), atol=1e-5)
     assert not drift.values[:, 0].any()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("zeroed", ["what it writes", "all weights"])
+def test_a_block_that_did_nothing_has_no_share_by_which_it_changed(zeroed: str) -> None:
+    """New blocks of a model that grew write zeros before they are trained: nothing is no unit of a change."""
+    tuned = zoo.build("llama")
+    grown = copy.deepcopy(tuned)
+    block = grown.model.layers[2]
+    written = [block.self_attn.o_proj.weight, block.mlp.down_proj.weight]
+    for parameter in written if zeroed == "what it writes" else block.parameters():
+        parameter.data.zero_()
+    result = parted(grown, tuned)
+    assert result.first == 2
+    drift, change = result["part_drift"].values, result["weight_change"].values
+    assert np.isnan(drift[:, 2]).all()
+    assert np.isnan(result["part_drift_mean"].values[2]).all()
+    assert np.isfinite(np.delete(drift, 2, axis=1)).all()
+    assert np.isnan(change[2]) if zeroed == "all weights" else 0 < change[2] < np.inf
+    assert np.delete(change, 2).tolist() == [0.0] * (N - 1)
+    # the other way round the block is taken away, which is as large as it was
+    back = parted(tuned, grown)
+    assert np.allclose(back["part_drift"].values[:, 2], 1)
+    assert zeroed != "all weights" or back["weight_change"].values[2] == 1
+
+
+def test_tokens_at_which_a_part_did_nothing_are_left_out_of_its_drift() -> None:
+    """One block, two prompts, three tokens, of which the second prompt has two."""
+    reference = torch.tensor([[[0.0, 0], [3, 4], [0, 0]], [[0, 0], [0, 0], [9, 9]]], dtype=torch.float64)
+    other = torch.tensor([[[1.0, 0], [3, 9], [0, 0]], [[2, 2], [0, 1], [9, 9]]], dtype=torch.float64)
+    # the first token of the first prompt has no ratio, the second one 5 / 5, and the third one stays nothing
+    assert np.array_equal(part_drift([other], [reference], [3, 2]), [[0.5], [np.nan]], equal_nan=True)
 
 
 def test_prompts_of_other_lengths_do_not_touch_each_other() -> None:

@@ -104,6 +104,18 @@ def test_a_departure_is_the_first_other_token(pairs: list[tuple[list[int], list[
     )
 
 
+@pytest.mark.parametrize(
+    ("ends", "sentence"),
+    [
+        ([0, 0], "writes the same 2 texts, token for token."),
+        ([0, 3], "writes the same 2 texts, token for token; the limit of 2 tokens cut off 1 of them."),
+    ],
+)
+def test_texts_that_the_limit_cut_off_are_the_same_up_to_it_alone(ends: list[int], sentence: str) -> None:
+    texts = [([1, end], [1, end]) for end in ends]
+    assert WritingDeparture.of(2, frozenset({0}), texts).text.endswith(sentence)
+
+
 def test_a_stored_plan_says_it_again_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     plan = pruned("llama", out=tmp_path / "plan")
     again = open_plan(tmp_path / "plan")

@@ -115,6 +115,20 @@ def test_the_number_is_that_of_least_squares() -> None:
     torch.testing.assert_close(copy.slots[1].mlp.down_proj.weight.data, (1 + float(factor)) * before)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_an_mlp_that_adds_nothing_is_multiplied_by_one(name: str) -> None:
+    """As in a block that a model has grown by: no number makes anything of it, and none is 0 / 0."""
+    copy = copied(name, "drop:2")
+    matrix = last_matrix(load(copy.hf).anatomy, 1)
+    # parameters of its own, as a folded map has: the copy shares those of the whole model
+    for parameter, value in list(matrix.named_parameters()):
+        setattr(matrix, parameter, nn.Parameter(torch.zeros_like(value), requires_grad=False))
+    repaired_by_maps(waves.loaded(name), copy, load(copy.hf), [IDS.tolist()], [IDS.tolist()], scalar=True)
+    assert not matrix.weight.any()
+    assert copy.hf(IDS).logits.isfinite().all()
+
+
 def test_a_copy_is_the_scheduled_model_and_takes_no_weights_of_its_own() -> None:
     model, copy = waves.loaded("gemma3"), copied("gemma3", "drop:1")
     with torch.no_grad(), bathyscope.scheduled(model, "drop:1") as hf:

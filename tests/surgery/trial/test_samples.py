@@ -86,6 +86,34 @@ def test_clusters_are_checked_before_anything_runs() -> None:
             call()
 
 
+@pytest.mark.parametrize(("window", "counted"), [(32, 2), (20, 2), (17, 2), (16, 0)])
+def test_long_prompts_that_are_made_of_shorter_calibration_prompts_are_told(window: int, counted: int) -> None:
+    """No run of 32 tokens is in windows of 32 that begin with a token of their own, though the text is theirs."""
+    model, (text, other, more) = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (160, 160, 160), 3)
+    pieces = [text[start : start + window - 1] for start in range(0, 160 - window, window - 1)]
+    calibration = tokenized(model, [[7, *piece] for piece in pieces])
+    # the second one begins and ends inside of windows; of the last one a third alone is of the calibration prompts
+    test = tokenized(model, [[7, *text[:90]], [9, *text[45:108]], other, [*more[:100], *text[:50]]])
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        require_apart(calibration, test)
+    told = [str(warning.message) for warning in heard if "test prompts have half" in str(warning.message)]
+    assert [text.partition(" test")[0] for text in told] == ([f"{counted} of 4"] if counted else [])
+    assert not told or "all of a shorter prompt, from calibration prompts (first: '0')" in told[0]
+
+
+def test_short_prompts_of_one_template_are_no_overlap_of_texts() -> None:
+    """A test prompt that a shorter one nearly is differs from it as prompts of one set do from each other."""
+    model, (template,) = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (20,), 3)
+    ends = [[first, last] for first in range(10, 15) for last in range(20, 24)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        require_apart(
+            tokenized(model, [[7, *template], *([7, *template, *end] for end in ends[:10])]),
+            tokenized(model, [[7, *template, *end] for end in ends[10:]]),
+        )
+
+
 def test_windows_that_overlap_are_told() -> None:
     model, texts = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (80, 80, 80), 3)
     calibration = tokenized(model, [own[:60] for own in texts])

@@ -22,6 +22,7 @@ from support import zoo
 from support.letter_tokenizer import letter_tokenizer, letters
 
 import bathyscope
+from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.surveying.training import steps as courses
@@ -362,6 +363,48 @@ def test_a_course_whose_record_was_removed_goes_on(
     (tmp_path / "course" / "course.json").unlink()
     again = bathyscope.course(checkpoints, PROMPTS, tmp_path / "course", progress=False)
     assert again.step.values.tolist() == dataset.step.values.tolist()
+
+
+def test_the_shell_names_several_measures_with_commas(checkpoints: Path, tmp_path: Path) -> None:
+    """As the help says, whose default could not be typed."""
+    rows = [json.dumps({"ids": [int(token) for token in ids]}) for ids in PROMPTS[:2]]
+    (tmp_path / "p.jsonl").write_text("\n".join(rows))
+    words = ["--prompts", str(tmp_path / "p.jsonl"), "--out", str(tmp_path / "c"), "--measures", "lens,drop", "--quiet"]
+    assert main(["course", str(checkpoints), *words]) == 0
+    assert {"half", "loss"} <= set(open_course(tmp_path / "c").data)
+
+
+@pytest.mark.parametrize("has_state", [True, False])
+def test_steps_of_another_training_are_no_steps_of_a_course_that_begins_next_to_them(
+    has_state: bool, checkpoints: Path, tmp_path: Path
+) -> None:
+    """Its own first log, which its record tells from then on, shows nothing of surveys that were there before."""
+    place, options = tmp_path / "course", {"measures": ["drop"], "progress": False}
+    bathyscope.survey(checkpoints / "checkpoint-3", PROMPTS[:2], ["drop"], place / "step-00000003", progress=False)
+    other = shutil.copytree(checkpoints / "checkpoint-20", tmp_path / "other" / "checkpoint-20")
+    (other / "trainer_state.json").unlink(missing_ok=True)
+    if has_state:
+        log = [{"step": 1, "loss": 3.0, "learning_rate": 1e-3}]
+        (other / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+    for _ in range(2):  # a refused call leaves nothing that the next one takes for evidence
+        with pytest.raises(StoreError, match="up to step 3, and nothing shows that these checkpoints are of the same"):
+            bathyscope.course([other], PROMPTS[:2], place, **options)
+    assert not (place / "course.json").exists()
+
+
+def test_a_course_that_begins_takes_in_no_survey_whose_checkpoint_it_was_not_given(
+    checkpoints: Path, tmp_path: Path
+) -> None:
+    """One step that both have shows nothing of the steps next to it."""
+    place, options = tmp_path / "course", {"measures": ["drop"], "progress": False}
+    for step in (3, 20):
+        survey = place / f"step-{step:08d}"
+        bathyscope.survey(checkpoints / f"checkpoint-{step}", PROMPTS[:2], ["drop"], survey, progress=False)
+    with pytest.warns(UserWarning, match="leaves out what it has not surveyed itself: step 20, which may be of"):
+        course = bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS[:2], place, **options)
+    assert course.data.step.values.tolist() == [3]
+    both = [checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"]
+    assert bathyscope.course(both, PROMPTS[:2], place, **options).data.step.values.tolist() == [3, 20]
 
 
 @pytest.mark.parametrize("has_moved", [True, False])

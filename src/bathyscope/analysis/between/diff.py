@@ -20,6 +20,7 @@ from bathyscope.analysis.between.sides import (
     ModelSide,
     compare_predictions,
     output_of,
+    part_drift,
     relative,
     rounding_of,
     run_plain,
@@ -80,7 +81,8 @@ def diff(
         reverse; ``cumulative`` (prompt, block), with all blocks up to this one from ``b``, and ``cumulative_back``;
         ``unexplained`` (prompt), the last of these less the sum of the grafts; ``output`` (prompt), KL of ``a`` from
         ``b`` as a whole, with its embedding and unembedding; ``part_drift`` (prompt, block, part), of what attention
-        and MLP add; ``weight_change`` (block), ‖W_b − W_a‖ / ‖W_a‖; means with intervals; ``noise_floor`` (prompt,
+        and MLP add, where they add something in ``a``; ``weight_change`` (block), ‖W_b − W_a‖ / ‖W_a‖, NaN where all
+        weights of ``a`` are 0; means with intervals; ``noise_floor`` (prompt,
         boundary) and ``output_floor`` (prompt), what rounding alone may do to each prompt: 1.5 times the largest that
         random rounding of every operation does to either model in three forwards (Monte Carlo arithmetic, with the unit
         roundoff of each model's precision and the lengths of its sums), both added as random errors are; ``beyond``
@@ -196,9 +198,7 @@ def _measure(
         values["drift"][picked] = token_means(drift_BPT, lengths)
         for place, part in enumerate(PARTS):
             if part in first.parts and part in second.parts:
-                values["part_drift"][picked, :, place] = token_means(
-                    relative(second.parts[part], first.parts[part]), lengths
-                )
+                values["part_drift"][picked, :, place] = part_drift(second.parts[part], first.parts[part], lengths)
         compared = compare_predictions(first, second)
         values["output"][picked] = output_of(compared, lengths)
         for row, prompt in enumerate(picked):

@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.analysis.between.diff_text import beyond_rounding, conclude, fields, first_beyond, lay_out, tabulate
+from bathyscope.core.arrays import mean_of_known
 from bathyscope.core.result import LabelledResult, PageResult
 from bathyscope.core.tables import TextTable
 from bathyscope.labels import variable
@@ -192,6 +193,6 @@ def _add_means(
     flat_PX = values_PX.reshape(len(values_PX), -1)
     limits = (0.0, np.inf) if name in _LENGTHS else (-np.inf, np.inf)
     ends = np.array(mean_intervals(flat_PX, sampling, limits=limits))
-    columns = {"mean": flat_PX.mean(0), "low": ends[:, 0], "high": ends[:, 1]}
+    columns = {"mean": mean_of_known(flat_PX, axis=0), "low": ends[:, 0], "high": ends[:, 1]}
     for end, column in columns.items():
         arrays[f"{name}_{end}"] = variable(dims, column.reshape(values_PX.shape[1:]), long_name, units, source="own")

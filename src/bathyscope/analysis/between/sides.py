@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bathyscope.analysis.between.parting import PARTS
 from bathyscope.analysis.between.rounding import RandomRounding
-from bathyscope.core.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray, mean_of_known
 from bathyscope.errors import ModelError
 from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating
@@ -236,6 +236,20 @@ def relative(other: Sequence[Tensor], reference: Sequence[Tensor]) -> NDArray[np
     """Return the distance over the reference's norm at every token, [boundaries or blocks, prompts, tokens]."""
     pairs = zip(other, reference, strict=True)
     return np.stack([_relative_to(right_BTD, left_BTD) for left_BTD, right_BTD in pairs])
+
+
+def part_drift(other: Sequence[Tensor], reference: Sequence[Tensor], lengths: Sequence[int]) -> NDArray[np.float64]:
+    """Return how far what a part adds lies from what it adds in the reference, over its size there, [prompts, blocks].
+
+    A mean over the tokens at which the part adds something in the reference, or nothing in either; NaN without any.
+    Blocks that a model has grown by write zeros before they are trained.
+    """
+    ratio_LPT = relative(other, reference)
+    begins_LPT = np.stack(
+        [((left.norm(dim=-1) == 0) & (right.norm(dim=-1) > 0)).numpy() for left, right in zip(reference, other)]
+    )
+    ratio_LPT[begins_LPT] = np.nan
+    return np.stack([mean_of_known(ratio_LPT[:, row, :length], axis=-1) for row, length in enumerate(lengths)])
 
 
 def _relative_to(reference_BTD: Tensor, other_BTD: Tensor) -> NDArray[np.float64]:

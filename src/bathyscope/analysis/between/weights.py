@@ -35,7 +35,8 @@ class WeightComparison:
     """What two models differ in before anything is run.
 
     Args:
-        changes: ‖W_B − W_A‖ / ‖W_A‖ of each block; NaN where its tensors have other names or shapes.
+        changes: ‖W_B − W_A‖ / ‖W_A‖ of each block; NaN where its tensors have other names or shapes, or where all of
+            A's are 0 and B's are not.
         differs: whether each block may compute anything different.
         places: where weights differ as numbers, each ``"block 3, mlp"``, ``"block 3"`` (outside of its parts),
             ``"embedding"``, ``"final norm"``, ``"unembedding"``, or a tensor's name; None = not all tensors have the
@@ -229,7 +230,9 @@ def _relative_change(left: dict[str, Tensor], right: dict[str, Tensor]) -> float
             reference = tensor.double().cpu()
             squares[0] += float((right[name].double().cpu() - reference).square().sum())
             squares[1] += float(reference.square().sum())
-    return float(np.sqrt(squares[0] / squares[1])) if squares[1] else 0.0
+    if not squares[1]:  # nothing is no unit of what was added to it
+        return float("nan") if squares[0] else 0.0
+    return float(np.sqrt(squares[0] / squares[1]))
 
 
 def _place_in_block(model: Model, number: int, name: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import bathyscope
 from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, ResultFormat, make_app, take_options
-from bathyscope.cli.commands.survey import Sources, read_source
+from bathyscope.cli.commands.survey import Sources, read_source, split_names
 from bathyscope.cli.console import quiet_libraries
 from bathyscope.cli.printing import print_result
 from bathyscope.surveying.options import CourseOptions
@@ -31,6 +31,10 @@ def course_command(
         out: folder of the course, with a run for each step.
     """
     loading = take_options(LOADING_SEVERAL, options)
+    # each flag may be given several times, and each time name several
+    for name in ("measures", "revisions"):
+        if name in options:
+            options[name] = tuple(split_names(options[name]))
     sources = checkpoints[0] if len(checkpoints) == 1 else list(checkpoints)
     with quiet_libraries(downloads=not quiet):
         result = bathyscope.course(sources, read_source(prompts), out, loading=loading, progress=not quiet, **options)

@@ -176,7 +176,7 @@ def read_request(
         require_no_code({name: value for name, value in read.items() if name not in typed}, recipe, allow_code)
     # Flags are laid over the recipe, so that one recipe serves many runs with small changes.
     arguments = overlay(unbundle(BUNDLES, read), typed)
-    measures = (*MEASURES, *from_elsewhere(_split_names(arguments.get("measures"))))
+    measures = (*MEASURES, *from_elsewhere(split_names(arguments.get("measures"))))
     extra_fields: list[tuple[str, Any, Any]] = [("model", str | None, field(default=None))]
     extra_fields += [(name, Mapping[str, Any] | None, field(default=None)) for name in measures]
     allowed = make_dataclass("Recipe", extra_fields, bases=(CALL,), frozen=True)
@@ -206,7 +206,7 @@ def read_request(
     return model, loading, {**values, **options}
 
 
-def _split_names(measures: object) -> list[str]:
+def split_names(measures: object) -> list[str]:
     """Return the names in ``measures`` of a recipe or command line; anything else in there is refused elsewhere."""
     listed = [measures] if isinstance(measures, str) else measures if isinstance(measures, Sequence) else []
     return [name.strip() for text in listed if isinstance(text, str) for name in text.split(",") if name.strip()]
@@ -216,7 +216,7 @@ def typed_measures(tokens: Sequence[str]) -> dict[str, Declaration]:
     """Return the measures from outside the package that a command line names after ``--measures``."""
     following = [after for token, after in pairwise(tokens) if token == "--measures"]
     joined = [token.partition("=")[2] for token in tokens if token.startswith("--measures=")]
-    return from_elsewhere(_split_names([*following, *joined]))
+    return from_elsewhere(split_names([*following, *joined]))
 
 
 def check_options(measures: Sequence[str] | None, preset: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def check_options(measures: Sequence[str] | None, preset: str | None, options: M
         OptionError: no such measure, option or preset; raised before a library that takes seconds is imported.
     """
     paper = preset_of(preset)
-    checked = chosen(_split_names(measures or paper.measures), options, paper.options)
+    checked = chosen(split_names(measures or paper.measures), options, paper.options)
     return {name: checked[name][1] for name in options}
 
 

@@ -93,7 +93,9 @@ class WritingDeparture:
         """What was found, in a sentence."""
         texts, departing = counted(len(self.agreed), "text"), self.departs_after
         if not departing:
-            return f"Writing by itself, the model without them writes the same {texts}, token for token."
+            cut = len(self.full_ended) - sum(self.full_ended)
+            until = f"; the limit of {counted(self.limit, 'token')} cut off {cut} of them" if cut else ""
+            return f"Writing by itself, the model without them writes the same {texts}, token for token{until}."
         return (
             f"Writing by itself, the model without them departs in {len(departing)} of {texts}, after "
             f"{np.median(departing):g} equal tokens (median); {self.no_longer_end} of the {sum(self.full_ended)} that "

@@ -96,7 +96,9 @@ def repaired_by_maps(
         fitted = _gather_sums(model, copy_model, cut, fit, shifted)
         if scalar:
             # Least squares with one unknown: ⟨x, y⟩ / ⟨x, x⟩ over all tokens and directions, by the tokens' weights.
-            factor = float(np.trace(fitted.xy_DE) / np.trace(fitted.xx_DD))
+            size = float(np.trace(fitted.xx_DD))
+            # an MLP that adds nothing adds nothing whatever it is multiplied by
+            factor = float(np.trace(fitted.xy_DE)) / size if size else 0.0
             fold(matrix, (1 + factor) * torch.eye(len(fitted.mean_x_D), dtype=torch.float64))
             continue
         maps = RidgeMaps(fitted, validation := _gather_sums(model, copy_model, cut, choose, shifted), RIDGE)

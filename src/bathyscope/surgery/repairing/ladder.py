@@ -21,13 +21,13 @@ from bathyscope.surgery.options import How
 from bathyscope.surgery.repairing.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.repairing.folder_locks import training_alone
 from bathyscope.surgery.repairing.healing import Budget, heal, identified, require_own
-from bathyscope.surgery.repairing.repaired import NONE, Provenance, Repaired
+from bathyscope.surgery.repairing.repaired import HEAL, NONE, Provenance, Repaired
 from bathyscope.surgery.repairing.rungs import CALL_TOKENS, Climb, Ids, measured_rung
 from bathyscope.surgery.scheduled.copying import ScheduledCopy
 from bathyscope.surgery.trial.trial import Trial, model_record, prompts_record
 from bathyscope.wavefront.batch import plan_batches
 
-RUNGS: Final = (NONE, "scale", "linear", "heal")
+RUNGS: Final = (NONE, "scale", "linear", HEAL)
 RATE: Final = 1e-3
 """Highest learning rate of healing."""
 _SHARE_TO_CHOOSE: Final = 0.1
@@ -68,7 +68,7 @@ def climb_ladder(
         climb = Climb(trial.model, schedule, _ids_of(trial.test), aside)
         why_not: dict[str, str] = {}
         for name in names[1:]:
-            if name == "heal":
+            if name == HEAL:
                 assert budget is not None
                 copy = climb.last
                 _heal_copy(trial, copy, fit, budget, rate, identity, progress, clock)
@@ -77,7 +77,7 @@ def climb_ladder(
                     copy = _map_copy(trial.model, schedule, fit, aside, name)
                 except ModelError as error:
                     # training needs no map to go on from, so that a ladder with it may skip this rung
-                    if how != "heal":
+                    if how != HEAL:
                         raise
                     why_not[name] = str(error)
                     continue

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NONE: Final = "none"
+HEAL: Final = "heal"
 REPAIR: Final = "repair.json"
 """The file of an exported repair that holds its record."""
 _FORMS: Final = {

@@ -17,7 +17,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import bootstrap_interval, mean_interval
 from bathyscope.statistics.least_squares import Array
 from bathyscope.statistics.sampling import Sampling, cluster_weights
-from bathyscope.surgery.repairing.repaired import NONE, Rung
+from bathyscope.surgery.repairing.repaired import HEAL, NONE, Rung
 from bathyscope.surgery.scheduled.copying import ScheduledCopy
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
@@ -28,6 +28,7 @@ Ids = Sequence[Sequence[int]]
 CALL_TOKENS: Final = 2048
 _LOGITS: Final = 1 << 26
 _USUAL: Final = Sampling()
+_WIDER: Final = "load it with a wider dtype (dtype='float32')"
 
 
 class Climb:
@@ -43,7 +44,7 @@ class Climb:
     def __init__(self, whole: Model, schedule: Schedule, test: Ids, aside: Ids) -> None:
         self._whole, self._test, self._aside = whole, test, aside
         self._base = losses(whole.hf, test), losses(whole.hf, aside)
-        _require_finite(self._base[0], "The whole model has", "load it with a wider dtype (dtype='float32')")
+        _require_finite(self._base[0], "The whole model has", _WIDER)
         self.test: dict[str, Array] = {}
         self.aside: dict[str, Array] = {}
         self.changes: dict[str, dict[str, torch.Tensor]] = {}
@@ -61,11 +62,11 @@ class Climb:
         self._copies[name], self.changes[name] = copy, copy.changes()
         self.test[name] = slot_losses(self._whole, copy, self._test) - self._base[0]
         self.aside[name] = slot_losses(self._whole, copy, self._aside) - self._base[1]
-        _require_finite(
-            self.test[name],
-            f"Repaired by {name} (rate={rate:g}), the model has",
-            "heal at a lower rate, with another state",
-        )
+        if name == HEAL:
+            what, remedy = f"Repaired by {name} (rate={rate:g})", "heal at a lower rate, with another state"
+        else:
+            what, remedy = f"Repaired by {name}", _WIDER
+        _require_finite(self.test[name], f"{what}, the model has", remedy)
 
     def aside_cost(self, name: str) -> float:
         """Return the mean cost of a rung on the calibration prompts that were kept aside; NaN where it was not had."""

@@ -122,8 +122,12 @@ def course(
                 with noting() as remarks:
                     about, first_begun = description(request.plan(model, source)), begun
                 first_config = model.hf.config
-                claim_course(folder, about, {FIRST_LOG: begun})
-                _require_same_training(folder, sources, begun)
+                stored = read_about(folder)
+                if stored is None:  # what a claim writes into it would be this training's own evidence
+                    _require_same_training(folder, sources, begun, None)
+                claim_course(folder, about, {FIRST_LOG: begun}, takes_in=False)
+                if stored is not None:
+                    _require_same_training(folder, sources, begun, stored.get(TRAINING))
             elif None not in (begun, first_begun) and begun != first_begun:
                 warn(f"Step {step} is left out: its training began otherwise than the first's ({begun}).")
                 continue
@@ -165,12 +169,19 @@ def _other_settings(first: PreTrainedConfig | None, model: Model) -> str:
 
 
 def _require_same_training(
-    folder: Path, sources: Mapping[int, tuple[str, str | None]], begun: Mapping[str, float] | None
+    folder: Path,
+    sources: Mapping[int, tuple[str, str | None]],
+    begun: Mapping[str, float] | None,
+    training: Any,
 ) -> None:
     """Refuse checkpoints that nothing shows to be of the training of the course that is there.
 
-    It shows in a step that both have, whose weights ``survey`` compares; in the first log, which ``claim_course`` has
-    compared; or in the place that they come from.
+    It shows in a step that both have, whose weights ``survey`` compares; in the first log, which ``claim_course``
+    compares; or in the place that they come from.
+
+    Args:
+        begun: the first log of the checkpoints' training.
+        training: what the course tells of its own, before this call claims it and tells of this one.
 
     Raises:
         StoreError: with what helps.
@@ -178,7 +189,6 @@ def _require_same_training(
     stored = {step: finished_model(folder, step) for step in finished_runs(folder)}
     if not stored or stored.keys() & sources.keys():
         return
-    training = (read_about(folder) or {}).get(TRAINING)
     if begun is not None and isinstance(training, dict) and training.get(FIRST_LOG) is not None:
         return
     places = {_place_of(model.name, None) for model in stored.values() if model is not None}

@@ -58,7 +58,8 @@ def run_folder(folder: Path, step: int) -> Path:
 def require_course_folder(folder: Path) -> None:
     """Refuse a folder that holds something else than a course, which would hide it, or that cannot be written.
 
-    Surveys of steps whose ``course.json`` was removed are taken in.
+    Surveys of steps whose ``course.json`` was removed are no fault; what is taken of them is decided where it is begun
+    again (``claim_course``).
 
     Raises:
         StoreError: with what the folder holds, or why it cannot be written.
@@ -191,12 +192,16 @@ def shape_text(model: Model, first: Mapping[str, Any]) -> str:
     return f"its model has another shape than the first ({', '.join(differs)})" if differs else ""
 
 
-def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any] | None = None) -> None:
+def claim_course(
+    folder: Path, about: dict[str, Any], training: Mapping[str, Any] | None = None, *, takes_in: bool = True
+) -> None:
     """Begin the folder of a course, or see that it may be this one's; a course that is there is not written to.
 
     Args:
         training: what tells it from other trainings of the same model, such as ``learning_rate`` and ``first_weights``;
             what one of both does not tell is no difference.
+        takes_in: whether a course that begins takes in all surveys of steps that are there; otherwise each counts from
+            when the course has compared its weights.
 
     Raises:
         StoreError: something else than a course; the course of another model or configuration, another training, other
@@ -206,7 +211,8 @@ def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any
     stored = read_about(folder)
     options = plain_options(training)
     if stored is None:
-        _write(folder, {**about, **({TRAINING: options} if options else {})})
+        noted: dict[str, Any] = {} if takes_in else {SURVEYED: {}}
+        _write(folder, {**about, **({TRAINING: options} if options else {}), **noted})
         return
     _require_same_training(folder, stored.get(TRAINING), options)
     stored = {CONFIGURATION: _configuration_of(folder) or about.get(CONFIGURATION), **stored}

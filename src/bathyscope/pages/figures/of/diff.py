@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from bathyscope.analysis.between.diff_text import begins_apart, first_beyond
+from bathyscope.core.estimates import write_number
 from bathyscope.core.text import level_text, visible
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
@@ -78,7 +79,7 @@ def drawing(data: xr.Dataset) -> Drawing:
 
 def _listed(data: xr.Dataset, name: str) -> str:
     values = data[name if name == "weight_change" else f"{name}_mean"].values
-    return ", ".join(f"{block}: {value:.3g}" for block, value in enumerate(values))
+    return ", ".join(f"{block}: {write_number(value, '.3g')}" for block, value in enumerate(values))
 
 
 def _band(ax: Axes, x: np.ndarray, data: xr.Dataset, name: str, label: str, look: Look) -> None:
@@ -135,6 +136,8 @@ def _draw_weights(figure: FigureBase, data: xr.Dataset) -> None:
     change, effect = data["weight_change"].values, data["graft_mean"].values
     ax.plot(change, effect, "o", color=style.GREEN, markersize=4)
     for block, point in enumerate(zip(change, effect)):
+        if not np.isfinite(point).all():  # a block without a change that could be counted
+            continue
         ax.annotate(str(block), point, (3, 3), textcoords="offset points", fontsize=6.5, color=style.INK)
     ax.set(xlabel="change of the weights over their norm", ylabel="graft of B in A (nats per token)")
     ax.set_title("Change against effect, by block")
