@@ -55,11 +55,13 @@ for line in {LIGHT!r}:
     assert done.returncode == 0, done.stderr
 
 
-def test_reading_runs_needs_no_model_library() -> None:
+def test_reading_runs_and_records_needs_no_model_library() -> None:
     code = """
 import sys
 from bathyscope.cli import main
-for line in (["compare", "group", "runs/none", "--by", "level"], ["compare", "runs/none"]):
+for line in (
+    ["compare", "group", "runs/none", "--by", "level"], ["compare", "runs/none"], ["reproduce", "--score", "none.json"]
+):
     assert main(line) == 5
     there = {"torch", "transformers"} & set(sys.modules)
     if there:
@@ -68,7 +70,8 @@ for line in (["compare", "group", "runs/none", "--by", "level"], ["compare", "ru
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     said = done.stderr.splitlines()
-    assert [line.startswith("error: There is no run in") for line in said] == [True, True]
+    assert [line.startswith("error: There is no run in") for line in said] == [True, True, False]
+    assert said[2].startswith("error: none.json cannot be read")
 
 
 def test_commands_of_other_packages_are_listed() -> None:

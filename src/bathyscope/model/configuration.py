@@ -107,7 +107,7 @@ def _require_modest(declared: Mapping[str, Any]) -> None:
 
 
 def _unusable_base(config: Mapping[str, Any]) -> str | None:
-    """A clause about a base of rotary frequencies of which no power is a frequency; None where there is none."""
+    """A clause about a base of rotary frequencies of which no power is a frequency; None where it has none such."""
     for entries in _with_rotations(config):
         for name in _ROTARY_BASES:
             base = entries.get(name)

@@ -70,8 +70,6 @@ def reproduce_command(
         score: compare such a file with the paper and with the predictions of docs/predictions.md, and measure nothing.
         list_only: list tables and figures, and measure nothing.
     """
-    from bathyscope.pages.papers.reproduce import ReproductionPlan
-
     if score is not None:
         if target is not None or models or data or record is not None or list_only:
             raise OptionError("--score reads a record and measures nothing; give it alone (and --format).")
@@ -90,6 +88,8 @@ def reproduce_command(
         from bathyscope.pages.papers.json_record import check_record
 
         check_record(record)
+    from bathyscope.pages.papers.reproduce import ReproductionPlan
+
     loading = take_options(LOADING_SEVERAL, options)
     plan = ReproductionPlan.of(target, models or (), data=data or (), **options)
     with report_interruption(lambda: f"{_count_finished(plan)} saved in {plan.place}"):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.output import write_output
@@ -17,10 +17,11 @@ from bathyscope.core.own_files import require_own
 from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
-from bathyscope.pages.papers.reproduce import Reproduced
-from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.predictions import TABLE_MARGIN, numbers, prediction
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
+
+if TYPE_CHECKING:
+    from bathyscope.pages.papers.reproduce import Reproduced
 
 VERSION: Final = 1
 _LIBRARIES: Final = ("bathyscope", "torch", "transformers")
@@ -55,6 +56,9 @@ class Score:
 
 def record(reproduced: Reproduced) -> dict[str, Any]:
     """Return revisions, hashes, versions and numbers of all runs of a reproduction."""
+    # a record is scored without what measures
+    from bathyscope.runs.run import Run
+
     runs, rows = [], []
     for outcome in reproduced.outcomes:
         if not isinstance(outcome.result, Run):
