@@ -146,4 +146,5 @@ def test_a_step_is_named_that_is_there(tmp_path: Path, capsys: pytest.CaptureFix
 def test_an_evaluation_is_called_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "evaluation.json").write_text("{}")
     assert main(["show", str(tmp_path), "--measure", "arc_easy"]) == OptionError.exit_code
-    assert "holds an evaluation, which bathyscope.open" in " ".join(capsys.readouterr().err.split())
+    message = " ".join(capsys.readouterr().err.split())
+    assert "is an evaluation, maps or a lens, and is shown whole; leave out all but --format" in message

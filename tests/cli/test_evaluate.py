@@ -54,6 +54,9 @@ def test_csv_and_what_is_written(folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert (said[0], said[-1]) == (f"Loading {folder}; the results go to {out}.", f"Written: {out}")
     assert len(list(csv.DictReader((out / "evaluation.csv").open(encoding="utf-8")))) == len(rows)
     assert len(list(out.glob("results/*/lambada_openai.json"))) == 9
+    assert main(["show", str(out), "--format", "csv"]) == 0
+    # schedules in an order of their own, since a folder may hold those of several commands
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(printed.out.splitlines())
 
 
 def test_one_document_has_no_error(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

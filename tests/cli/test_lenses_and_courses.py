@@ -10,6 +10,7 @@ import pytest
 
 import bathyscope
 from bathyscope.cli import main
+from bathyscope.errors import OptionError
 from bathyscope.measures.jacobian.files import open_lens
 from bathyscope.surveying.training.steps import open_course
 
@@ -36,6 +37,10 @@ def test_a_lens_is_fitted_and_read_with(
     assert record["conclusion"] == lens.text
     assert [row["boundary"] for row in record["boundaries"]] == list(lens.boundaries)
     assert record["fitted_to"]["skip_first"] == 1
+    assert main(["show", str(out), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == record
+    assert main(["show", str(out), "--raw"]) == OptionError.exit_code
+    assert "is an evaluation, maps or a lens, and is shown whole" in " ".join(capsys.readouterr().err.split())
     others = tmp_path / "others.txt"
     others.write_text(
         "the road turned to the hills and the village stood in the light of the old house", encoding="utf-8"

@@ -53,7 +53,10 @@ def test_the_table_says_where_the_diagonal_is_and_files_are_written(
 ) -> None:
     files = [tmp_path / "new" / name for name in ("maps.nc", "maps.png")]
     assert main(arguments(model_folder, prompts, *(part for file in files for part in ("--out", str(file))))) == 0
-    out = " ".join(capsys.readouterr().out.split())
+    printed = capsys.readouterr().out
+    assert main(["show", str(files[0])]) == 0
+    assert capsys.readouterr().out == printed
+    out = " ".join(printed.split())
     assert "source relative depth best target relative depth relative error R²" in out
     assert "Best target of each source, by relative depth: slope 1.00 (1.00 to 1.00); mean distance 0.00" in out
     assert "of 95% over 6 test prompts; maps fitted to 399 tokens, ridge chosen on 57." in out

@@ -45,15 +45,24 @@ def open_result(path: str | Path, *, partial: bool = False) -> Any:
         raise OptionError(f"{elided(repr(path), 60)} is no address of a run; of the hub, give {HUB}owner/name.")
     place = folder_path(path)
     # Each kind imports what it needs: reading a run waits for no model library.
-    if place.suffix in _LENSES and not place.is_dir():
+    if _is_file_of(place, *_LENSES):
         from bathyscope.measures.jacobian.files import open_lens
 
         return open_lens(path)
-    if place.suffix == _ARRAYS and not place.is_dir():
+    if _is_file_of(place, _ARRAYS):
         from bathyscope.analysis.between.map_results import open_maps
 
         return open_maps(path)
     return _open_folder(path, partial)
+
+
+def is_single_file(path: str | Path) -> bool:
+    """Whether a path is of maps or of a lens, which are files; everything else that is opened is a folder."""
+    return _is_file_of(Path(path).expanduser(), *_LENSES, _ARRAYS)
+
+
+def _is_file_of(place: Path, *endings: str) -> bool:
+    return place.suffix in endings and not place.is_dir()
 
 
 def _open_folder(path: str | Path, partial: bool) -> Any:

@@ -15,6 +15,7 @@ from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import join_options
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import announce_if_long
+from bathyscope.core.text import counted
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.options import FileOptions, PageOptions
@@ -91,7 +92,7 @@ def report_command(
 
         page_options = dict(request.page_options)
         path = page_options.pop("out")
-        with announce_if_long(f"Drawing the page of {len(opened) + len(acts)} results."):
+        with announce_if_long(f"Drawing the page of {counted(len(opened) + len(acts), 'result')}."):
             page = report(
                 [*opened, *acts],
                 path,

@@ -82,7 +82,7 @@ def show_command(
     """Print results.
 
     Args:
-        run: folder that a survey, prune or repair wrote.
+        run: folder that a survey, course, prune, repair or evaluate wrote, or the file of maps or of a lens.
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
         out: of a badge (.svg) or card (.md, with the picture next to it), the file; not given = standard output. With
             --among, the file of its picture (.png, .svg or .pdf).
@@ -92,6 +92,7 @@ def show_command(
         blocks: some of them, and boundaries of the same numbers, such as 0-5.
         among: where the model is among those whose depths papers print, and among those measured for the package.
     """
+    from bathyscope.pages.opening import is_single_file
     from bathyscope.runs.folder import is_course
     from bathyscope.surgery.benchmarks.shelf import is_evaluation
     from bathyscope.surgery.plan.opening import is_plan
@@ -119,10 +120,9 @@ def show_command(
     if is_course(run):
         _show_course(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
         return 0
-    if is_evaluation(run):
-        raise OptionError(
-            f"{run!r} holds an evaluation, which bathyscope.open({run!r}) opens; its table is in evaluation.csv there."
-        )
+    if is_evaluation(run) or is_single_file(run):
+        _show_whole(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
+        return 0
     opened = _select(open_run(run, partial), selection)
     if measure is None and cluster is None and not raw:
         # The list of variables is what the formats for programs hold, and not the run's record.
@@ -192,6 +192,16 @@ def _show_course(run: str, measure: str | None, format_: Format, **options: Any)
 
     if measure is not None or any(value not in (None, False) for value in options.values()):
         raise OptionError(f"{course_in_words(Path(run))}, or the course without options.")
+    print_result(bathyscope.open(run), format_)
+
+
+def _show_whole(run: str, measure: str | None, format_: Format, **options: Any) -> None:
+    """Print an evaluation, maps or a lens, which have no measures to select."""
+    if measure is not None or any(value not in (None, False) for value in options.values()):
+        raise OptionError(
+            f"{run!r} is an evaluation, maps or a lens, and is shown whole; leave out all but --format, or select from "
+            f"the arrays of bathyscope.open({run!r})."
+        )
     print_result(bathyscope.open(run), format_)
 
 
