@@ -120,3 +120,29 @@ def test_mistakes(
     given = [text.replace("RUN", places["RUN"]).replace("OTHER", places["OTHER"]) for text in arguments]
     assert main(["compare", *given]) == code
     assert said in capsys.readouterr().err
+
+
+def test_a_model_and_a_plan_are_led_to_the_commands_that_compare_them(
+    model_folder: Path, run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = [[5, 9, 7, 30, 44, 12, 8 + number] for number in range(8)]
+    plan = tmp_path / "my plan"
+    bathyscope.prune(model_folder, ids[:4], ids[4:], drop=1, random=1, resamples=100, out=plan, progress=False)
+    for arguments, held, commands in (
+        (
+            [model_folder, run_folder],
+            "a model",
+            [f"survey {model_folder} --", f"solved-by {model_folder} OTHER"],
+        ),
+        ([run_folder, plan], "a plan", [f"show '{plan}'", f"evaluate '{plan}' --tasks", f"export '{plan}' --out"]),
+    ):
+        assert main(["compare", *map(str, arguments)]) == 5
+        message = capsys.readouterr().err
+        assert f"holds {held}, " in message
+        assert all(f"bathyscope {command}" in message or command in message for command in commands)
+    assert main(["show", str(plan)]) == 0
+    assert main(["export", str(plan), "--out", str(tmp_path / "smaller"), "--quiet"]) == 0
+    questions = tmp_path / "rows.jsonl"
+    questions.write_text("".join(f'{{"ids": {each}, "answer_tokens": 2}}\n' for each in ids), encoding="utf-8")
+    solved_by = ["solved-by", tmp_path / "smaller", model_folder, "--prompts", questions, "--out", tmp_path / "l.jsonl"]
+    assert main(["compare", *map(str, solved_by), "--quiet"]) == 0

@@ -245,6 +245,20 @@ def test_a_beginning_that_the_template_doubles_is_taken_once(backend: Callable[.
     assert chat.ids.count(0) == 1
 
 
+def test_a_template_without_the_beginning_of_other_texts_is_named(backend: Callable[..., Tokenizer]) -> None:
+    made = Fast(tokenizer_object=backend(bos=True), bos_token="<s>", eos_token="</s>")
+    said = r"In 2 of 2 .* the chat template writes no <s> at its beginning, and the tokenizer puts it before every"
+    with pytest.warns(UserWarning, match=said):
+        chats = read(["Who?", "Why?"], made, template("{{ m.content }}"))
+    assert all(0 not in chat.ids for chat in chats)
+    bare = Fast(tokenizer_object=backend(bos=False), bos_token="<s>", eos_token="</s>")
+    plain = template("{{ m.content }}")
+    for tokenizer_of, text in ((made, "{{ bos_token }}" + plain), (bare, plain)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read(["Who?", "Why?"], tokenizer_of, text)
+
+
 class Stubborn(Fast):
     """A tokenizer that puts BOS before every text, whatever it is told."""
 

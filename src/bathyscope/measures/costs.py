@@ -2,7 +2,7 @@
 
 Per prompt, means over the tokens that are predicted, all but the first or those of the answer: cross-entropy,
 KL(full ‖ changed) and top-1 agreement with the full model, in nats and shares; and whether every token of the prompt's
-answer is the most probable one.
+answer is the most probable one, and whether its last one is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree, TreeRun
 from bathyscope.wavefront.variants import SlotVariant
 
-Metric = Literal["loss", "kl", "agreement", "right"]
+Metric = Literal["loss", "kl", "agreement", "right", "end"]
 Over = Literal["tokens", "answer"]
 """Which tokens means are over: every one that has others before it, or those of the prompt's answer."""
 Values = dict[Metric, NDArray[np.float64]]
@@ -45,7 +45,7 @@ def tree_costs(
 ) -> Values:
     """Metric → [histories, prompts], by the tree's histories, of which the first is the full model.
 
-    ``right`` is NaN for prompts without an answer.
+    ``right`` and ``end`` (all tokens of the answer, and its last one) are NaN for prompts without an answer.
 
     Args:
         step: called with the calls of blocks made so far.
@@ -83,7 +83,7 @@ class _Landing:
         self._reader = wave.reader
         self._batch = batch
         self._compared = [metric for metric in metrics if metric in _NAMES]
-        self._answered = "right" in metrics
+        self._of_answers: list[Metric] = [metric for metric in metrics if metric in ("right", "end")]
         self.values: Values = {metric: np.full((histories, batch.size), np.nan) for metric in ("loss", *metrics)}
         # where a token that counts is predicted, and its id
         predicting = batch.predicting(answer=over == "answer")
@@ -104,8 +104,13 @@ class _Landing:
         state_ND = resid_BTD[self._predicting_BT]
         if 0 in numbers:
             self._full_ND = state_ND
-        if self._answered:
-            self.values["right"][list(numbers)] = self._right(resid_BTD)
+        if self._of_answers:
+            predicted = self._predicted_answers(resid_BTD)
+            for metric in self._of_answers:
+                tokens = slice(None) if metric == "right" else slice(-1, None)
+                self.values[metric][list(numbers)] = [
+                    float(piece[tokens].all()) if len(piece) else float("nan") for piece in predicted
+                ]
         # Only the tokens that count: a history's whole state is released when this returns.
         self._landed.append((list(numbers), state_ND))
         # the full model is ahead of the others, but for those that only lack its last blocks
@@ -153,9 +158,7 @@ class _Landing:
         self._reader.read_in_slices(state_ND, look)
         return losses_N
 
-    def _right(self, resid_BTD: Tensor) -> list[float]:
-        """1 where every token of a prompt's answer is the most probable one."""
+    def _predicted_answers(self, resid_BTD: Tensor) -> list[Tensor]:
+        """By prompt, whether each token of its answer is the most probable one."""
         top1_N = self._reader.top1(self._batch.answer_states(resid_BTD))
-        counts = self._batch.answer_counts
-        by_prompt = (top1_N == self._batch.answer_ids_N).cpu().split(counts)
-        return [float(piece.all()) if count else float("nan") for piece, count in zip(by_prompt, counts)]
+        return list((top1_N == self._batch.answer_ids_N).cpu().split(self._batch.answer_counts))

@@ -19,14 +19,12 @@ from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.recording import reset_rotary
 from bathyscope.model.continuing import generating_by, writes_on_a_cache
 from bathyscope.model.model import Model
-from bathyscope.prompts.continued import name_how
+from bathyscope.prompts.continued import MOST_CUT_OFF, name_how
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 
 OF_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
 """Options of measures where none are given: what was written is measured, and is behind the whole question."""
-MOST_CUT_OFF: Final = 0.05
-"""Share of texts that the limit may end before it is warned of, since they then say more of it than of the model."""
 LABELS: Final = ("written", "ended", "right")
 """Tokens that were written; 1 where the model ended its text itself; 1 where it wrote the prompt's answer."""
 

@@ -1,4 +1,4 @@
-"""What data are called that a model continued itself, and what that name says of them."""
+"""What data are called that a model continued itself, what that name says of them, and how many a limit may end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Final
 
 WRITTEN: Final = "continued by up to"
 """In the name of data of which a model wrote the answers, behind the name of what it was asked."""
+MOST_CUT_OFF: Final = 0.05
+"""Share of texts that the limit may end before it is warned of, since they then say more of it than of the model."""
 _NAME: Final = re.compile(
     rf"(?P<source>.+) \({WRITTEN} (?P<tokens>\d+) tokens, "
     r"(?:greedy|temperature (?P<temperature>[\d.e+-]+), seed (?P<seed>\d+))\)",

@@ -53,6 +53,13 @@ class Encoder:
         added = (token.content for token in self.tokenizer.added_tokens_decoder.values() if token.special)
         return tuple(dict.fromkeys((*map(str, self.tokenizer.all_special_tokens), *added)))
 
+    @cached_property
+    def first_mark(self) -> int | None:
+        """The BOS or CLS that the tokenizer puts before texts; None where it puts neither."""
+        ids = ask(self.tokenizer, "a", verbose=False)["input_ids"]
+        edges = (self.tokenizer.bos_token_id, self.tokenizer.cls_token_id)
+        return int(ids[0]) if len(ids) > 1 and ids[0] in edges else None
+
     def written(self, question: str, answer: str | None) -> Turns:
         """Question and answer as they are in the text that is measured; a PromptError without a template for them."""
         return self.template.write(question, answer) if self.chat else Turns(question, answer)

@@ -205,6 +205,12 @@ def _notice(
         remarks.append(encoder.template.cause_of_two(mark, turns))
     elif encoded.begins_twice:
         notices.begins_twice.append(name)
+    elif encoder.chat and encoder.first_mark not in (None, encoded.ids[0]):
+        mark = encoder.tokenizer.convert_ids_to_tokens(encoder.first_mark)
+        remarks.append(
+            f"the chat template writes no {mark} at its beginning, and the tokenizer puts it before every other text; "
+            "where the model was trained with it, write it into the template ({{ bos_token }})"
+        )
     for remark in remarks:
         notices.remarks.setdefault(remark, []).append(name)
     if encoder.chat:

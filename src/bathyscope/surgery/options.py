@@ -41,7 +41,8 @@ class PruneOptions(ReadingOptions):
             the test prompts stays below it.
         parts: what may be left out: ``block``, or ``attention`` and ``mlp``, one of them or both.
         over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``, for models of tasks.
-            An answer holds no token that ends it, so the choice may go on without end: compare ``written:``.
+            Where the full model ends an answer, the token that ends it counts too, and the plan says behind how many
+            answers it stays the most probable one.
         read_tokens: read out only this many tokens of each prompt, sampled at random with those of its answer among
             them, the same for every subset; intervals include what that adds. None = all tokens.
         budget: calls of a block, on every batch of calibration prompts, up to which all subsets are measured, or all

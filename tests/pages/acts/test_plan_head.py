@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ from bathyscope.pages.head.layouts import NARROW, WIDE, ProfileLayout
 from bathyscope.pages.head.svg import print_svg
 from bathyscope.surgery.plan.arrays import result
 from bathyscope.surgery.plan.plan import Plan
+from bathyscope.surgery.plan.task_table import CUT_OFF, task_rows
 from bathyscope.surgery.scheduled.speed import Speeds
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -258,3 +260,48 @@ def test_a_page_has_one_sign_for_what_is_below_0(cost: float, loss: float) -> No
     assert re.search(r"(?<!\w)-[\d.]", said) is None
     assert (re.search(r"−[\d.]+ %", said) is not None) == (cost < 0)
     assert "top-1" in said
+
+
+def answered(full_cut: float, pruned_cut: float) -> xr.Dataset:
+    """What a task of written answers says: 10 % right without the blocks and 20 % with them."""
+    numbers = {"full": 0.2, "pruned": 0.1, "difference": -0.1}
+    ends = {f"{name}_{end}": value for name, value in numbers.items() for end in ("low", "high")}
+    cut_off = dict(zip(CUT_OFF, (full_cut, pruned_cut)))
+    values = {name: np.array([value]) for name, value in {**numbers, **ends, **cut_off}.items()}
+    return task_rows([("mine", "acc,none")], {"documents": np.array([30]), **values}, {"level": 0.95})
+
+
+def test_a_head_names_tasks_and_answers_that_no_longer_end() -> None:
+    plan = dataclasses.replace(planned(**DATA), tasks_data=answered(0.033, 1.0))
+    lost = "; but the limit of tokens ends 100 % of the answers of mine (3 % with the blocks)"
+    assert plan_headline(plan).endswith(lost)
+    page = unescape(re.sub(r"<[^>]*>", "", plan_head(plan)))
+    assert "On mine (30 documents) acc,none is 0.1 without them and 0.2 with them: −0.1 (−0.1 to −0.1)." in page
+    assert "To write the smaller model all the same:" in page
+    sentence = "The limit of tokens ended 100% of these answers without them and 3% with them."
+    assert sentence in plan.text
+    assert sentence in plan.evidence
+    # a limit that cuts both alike is too small, and says nothing of what is left out
+    alike = dataclasses.replace(planned(), tasks_data=answered(0.5, 0.52))
+    assert "; but" not in plan_headline(alike)
+    assert "ended 52% of these answers without them and 50% with them." in alike.text
+    whole = dataclasses.replace(planned(), tasks_data=answered(0.03, 0.04))
+    assert "The limit" not in whole.text
+    assert "To write the smaller model:" in unescape(re.sub(r"<[^>]*>", "", plan_head(whole)))
+
+
+def test_a_head_says_of_what_tokens_costs_are_and_which_answers_no_longer_end() -> None:
+    plan = planned(over="answer", test_ended=20)
+    plan = dataclasses.replace(plan, data=plan.data.assign(ends_kept=("candidate", [0.25, 1.0])))
+    assert "costs +0.200 nats per answer token (" in plan_headline(plan)
+    assert plan_headline(plan).endswith("; but 15 of the 20 test answers that the full model ends no longer end")
+    limited = planned(over="answer", max_cost=0.3)
+    assert "can go within 0.3 nats per answer token: that costs +0.200 nats per answer token" in plan_headline(limited)
+    assert plan.tables()[0].title == "Costs in nats per answer token"
+    assert plan.before_after["quantity"].tolist() == ["blocks"]
+    assert planned(over="answer", full_loss=1.0).before_after["quantity"][1] == "loss (nats per answer token)"
+    assert "0.2 nats per answer token (95% interval" in plan.text
+    # one of twenty may be lost by chance
+    nearly = dataclasses.replace(plan, data=plan.data.assign(ends_kept=("candidate", [0.95, 1.0])))
+    assert "; but" not in plan_headline(nearly)
+    assert planned(over="tokens").tables()[0].title == "Costs in nats per token"

@@ -36,8 +36,8 @@ UNDRAWN = {
     "lens": {"gate", "exits"},
     "stages": {"loops"},
     "depth_score": {"by_level_layer"},
-    "erasure": {"later_"},
-    "patching": {"attention_"},
+    "erasure": {"later_", "effect_at", "effect_future_at"},
+    "patching": {"attention_", "recovered_at", "kl_at"},
     "drop": {"kl_direct", "loss_direct", "self_repair"},
     "swap": {"kl_parallel", "loss_parallel"},
 }

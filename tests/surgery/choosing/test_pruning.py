@@ -88,6 +88,29 @@ def test_the_choice_is_the_cheapest_of_all_subsets(model: Model, plan: Plan) -> 
     ]
 
 
+def test_random_subsets_are_told_one_by_one(model: Model) -> None:
+    """Their mean is carried by the few that hold an expensive block."""
+    plan = pruned(model, drop=2, random=4)
+    rng = np.random.default_rng([0, 2])
+    drawn = {frozenset(rng.choice(model.n_blocks, 2, replace=False).tolist()) for _ in range(4)}
+    costs = np.array([one_by_one(TEST, sorted(subset)).mean() for subset in drawn])
+    choice = one_by_one(TEST, sorted(set(range(model.n_blocks)) - set(plan.schedule))).mean()
+    random = plan.table.set_index("candidate").loc["random"]
+    assert random["subsets"] == len(drawn)
+    assert random["subset_median"] == pytest.approx(np.median(costs), abs=1e-5)
+    assert random["subset_min"] == pytest.approx(costs.min(), abs=1e-5)
+    assert random["subset_max"] == pytest.approx(costs.max(), abs=1e-5)
+    # the choice may be one of them, which is not cheaper than itself
+    cheaper = int((costs < choice - 1e-6).sum())
+    assert random["subsets_cheaper"] == cheaper
+    sentence = f"(rank {cheaper + 1} of {len(drawn) + 1})"
+    assert sentence in plan.text
+    assert plan.tables()[0].caption[0].endswith(f"{sentence}.")
+    assert sentence in plan.evidence
+    alone = plan.table.set_index("candidate").loc["last"]
+    assert alone["subset_median"] == alone["subset_max"] == pytest.approx(alone["test_cost"])
+
+
 def test_baselines_are_what_their_papers_say(model: Model, plan: Plan) -> None:
     hf = zoo.build("llama")
     streams = [naive.boundaries(hf, naive.blocks_of(hf), ids).double() for ids in CALIBRATION]

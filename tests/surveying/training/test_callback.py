@@ -239,6 +239,21 @@ def test_a_share_is_no_number_of_per_cent(share: float, tmp_path: Path) -> None:
         bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", max_share=share)
 
 
+def test_the_length_of_a_training_is_not_how_often_it_is_surveyed(tmp_path: Path) -> None:
+    def watched(**options: Any) -> bathyscope.surveying.training.watch.Watch:
+        return bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", measures=["lens"], **options)
+
+    for options, every in (({"steps": 5}, 500), ({"steps": 5, "every": 6}, 6)):
+        with pytest.raises(
+            OptionError, match=rf"steps=5 is the length .* with every={every} step 0 alone .* give every=5;"
+        ):
+            watched(**options)
+    with pytest.raises(OptionError, match=r"unexpected keyword argument 'evry'\. Did you mean 'every'"):
+        watched(evry=5)
+    assert not (tmp_path / "c").exists()
+    assert watched(steps=5, every=5).every == 5
+
+
 def test_a_training_with_such_a_share_does_not_begin(tmp_path: Path) -> None:
     callback = DepthCallback(PROMPTS, every=1, out=tmp_path / "c", max_share=100)
     with pytest.raises(OptionError, match=r"max_share=100 is out of range: .* \(0\.05 is 5 %\)"):

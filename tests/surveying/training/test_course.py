@@ -18,16 +18,19 @@ import pytest
 import torch
 import xarray as xr
 from hypothesis import given, settings
-from support import zoo
+from support import waves, zoo
 from support.letter_tokenizer import letter_tokenizer, letters
 
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.pages.figures.of.course import drawing
 from bathyscope.runs.by_place import cost_of_leaving_out
+from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.surveying.training import steps as courses
 from bathyscope.surveying.training.course import _checkpoints as checkpoints_of
 from bathyscope.surveying.training.folder import finished_runs
+from bathyscope.surveying.training.gains import is_guessing, surely_matters
 from bathyscope.surveying.training.steps import open_course
 
 PROMPTS = [[5, 9, 7, 30, 44, 12, 8], [3, 8, 1, 22, 40, 2], [9, 9, 2, 31, 5]]
@@ -316,6 +319,93 @@ def test_change_and_slope_are_those_of_paired_prompts(found: tuple[xr.Dataset, P
 def test_a_block_matters_from_the_first_step_behind_which_it_always_does() -> None:
     matters = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [1, 1, 1, 0]], dtype=bool)
     np.testing.assert_array_equal(courses._first_steps(matters, [0, 10, 30]), [30, 10, 0, np.nan])
+
+
+def scaled_course(tmp_path: Path, steps: dict[int, float], out: str) -> Any:
+    """A course of one random model, its weights multiplied, which learns nothing from it."""
+    folders = []
+    for step, factor in steps.items():
+        hf = zoo.entry("llama").build()
+        with torch.no_grad():
+            for parameter in hf.parameters():
+                parameter.mul_(factor)
+        hf.save_pretrained(tmp_path / f"checkpoint-{step}")
+        folders.append(tmp_path / f"checkpoint-{step}")
+    return bathyscope.course(folders, PROMPTS, tmp_path / out, progress=False)
+
+
+def test_what_blocks_cost_is_set_against_a_first_step_that_guesses(tmp_path: Path) -> None:
+    course = scaled_course(tmp_path, {0: 1.0, 5: 1.0, 9: 1.4}, "course")
+    runs = [bathyscope.open(tmp_path / "course" / f"step-{step:08d}") for step in (0, 5, 9)]
+    added = [(run["drop"].loss - run["drop"].baseline_loss).transpose("prompt", "dropped").values for run in runs]
+    assert float(course["loss"][0]) > np.log(waves.loaded("llama").vocabulary) - 0.1
+    assert course.data.attrs["first_step_guesses"] == 1
+    gains = np.stack([(of_step - added[0]).mean(0) for of_step in added])
+    np.testing.assert_allclose(course["added_loss_gain"], gains, atol=1e-12)
+    ends = [mean_intervals(added[2] - added[0])[block] for block in range(gains.shape[1])]
+    np.testing.assert_allclose(course["added_loss_gain_low"][2], [each.low for each in ends], atol=1e-9)
+    # what a random model costs without a block at step 0, it costs at step 5 too: nothing has begun to matter there
+    np.testing.assert_array_equal(course["added_loss_gain_low"][1] > 0, False)
+    expected = [
+        9.0 if low > 0.01 and gain > 0 else np.nan
+        for low, gain in zip(course["added_loss_low"][2].values, course["added_loss_gain_low"][2].values)
+    ]
+    np.testing.assert_array_equal(course["matters_from"], expected)
+    later = gains.shape[1] // 2
+    sums = [each[:, -later:].sum(1).mean() for each in added]
+    np.testing.assert_allclose(course["late_blocks_loss"], sums, atol=1e-12)
+    of_late = (added[2] - added[0])[:, -later:].sum(1, keepdims=True)
+    [low_high] = mean_intervals(of_late)
+    assert float(course["late_blocks_gain_low"][2]) == pytest.approx(low_high.low)
+    assert np.isnan(course["late_blocks_gain_low"][0])
+    assert "step 0 only guesses, and a fall from there is no loss of depth." in course.text
+    costs = f"Leaving out the later half (3 to 4), a block at a time, adds {sums[0]:+.3g} nats in all at the first step"
+    assert f"{costs}, {sums[-1]:+.3g} at the last (change " in course.text
+    assert "than at step 0, where the model guesses" in drawing(course.data).note
+
+
+def test_a_course_that_begins_with_a_trained_model_is_set_against_no_step(tmp_path: Path) -> None:
+    later = scaled_course(tmp_path, {3: 1.0, 5: 1.0}, "later")
+    assert later.data.attrs["first_step_guesses"] == 0
+    np.testing.assert_array_equal(
+        later["matters_from"], np.where((later["added_loss_low"] > 0.01).all("step"), 3.0, np.nan)
+    )
+    assert "guesses" not in later.text + drawing(later.data).note
+    assert not is_guessing(0, 2.0, 256)
+    assert not is_guessing(0, 9.0, None)
+
+
+def test_a_course_says_what_it_has_in_place_of_what_runs_have(found: tuple[xr.Dataset, Path]) -> None:
+    course = open_course(found[1])
+    for name in ("plot", "verdict", "explore", "prompts"):
+        assert not hasattr(course, name)
+        with pytest.raises(
+            OptionError, match=rf"A course has no {name}, which is of a run; .* course.picture\(\) or report"
+        ):
+            getattr(course, name)
+    assert course.sizes == course.data.sizes
+    with pytest.raises(AttributeError):
+        _ = course.nothing
+
+
+def test_two_courses_of_a_model_have_a_heading_each(checkpoints: Path, tmp_path: Path) -> None:
+    courses_of_two = [
+        bathyscope.course(
+            [checkpoints / "checkpoint-3"], PROMPTS[:2], tmp_path / name, measures=["drop"], progress=False
+        )
+        for name in ("slow", "fast")
+    ]
+    headings = [course.heading for course in courses_of_two]
+    assert [heading.rpartition(" ")[2] for heading in headings] == ["(slow)", "(fast)"]
+    page = Path(bathyscope.report(courses_of_two, tmp_path / "page.html")).read_text(encoding="utf-8")
+    assert all(f"{heading}<" in page for heading in headings)
+
+
+def test_a_block_matters_where_it_costs_more_than_a_random_model_does() -> None:
+    costs, gains = np.array([[0.02, 0.02], [0.3, 0.02]]), np.array([[np.nan, np.nan], [0.2, -0.01]])
+    against_null = surely_matters(costs, gains, 0.01, guessing=True)
+    np.testing.assert_array_equal(against_null, [[False, False], [True, False]])
+    np.testing.assert_array_equal(surely_matters(costs, gains, 0.01, guessing=False), costs > 0.01)
 
 
 def test_one_step_is_not_said_to_go_anywhere(checkpoints: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.cohorts import OTHER_MINUS_REFERENCE, Contrasted, apart, columns_of, contrasted
+from bathyscope.analysis.depths.named_places import place_estimators
 from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
 from bathyscope.analysis.depths.tables import group_tables
 from bathyscope.analysis.options import GroupLabel, GroupOptions
@@ -77,7 +78,8 @@ def grouped(
     """Every depth estimator on each group of a run's prompts, with intervals, and the differences between groups.
 
     Args:
-        run: a run, or the folder of one, with residual, lens and skip (effective depths), depth_score, or all four.
+        run: a run, or the folder of one, with residual, lens and skip (effective depths), depth_score, or erasure
+            or patching of named places (where a place is left), or several of these.
         ...: the options of ``GroupOptions``.
 
     Returns:
@@ -198,6 +200,7 @@ def _estimators(run: Run) -> dict[str, Estimator]:
             estimator_of[SHARE] = Estimator(share, weights, only_entry, limits, curve=SHARE, explain=_why_none)
     if "depth_score" in run.measures:
         estimator_of |= _scores(run["depth_score"])
+    estimator_of |= place_estimators(run)
     estimator_of = {name: estimator for name, estimator in estimator_of.items() if not np.isnan(estimator.values).all()}
     if not estimator_of and run.stored is not None:
         raise OptionError(
@@ -207,7 +210,8 @@ def _estimators(run: Run) -> dict[str, Estimator]:
     if not estimator_of:
         raise OptionError(
             f"This run holds {', '.join(run.measures) or 'nothing'}; depths of groups are read off residual, lens and "
-            "skip together, or off depth_score. Survey again with measures=[..., 'effective_depth', 'depth_score']."
+            "skip together, off depth_score, or off named places of erasure and patching. Survey again with "
+            "measures=[..., 'effective_depth', 'depth_score'], or with erasure={'positions': {'at': 'label:city'}}."
         )
     return estimator_of
 

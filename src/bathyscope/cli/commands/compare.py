@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from bathyscope.analysis.options import CompareOptions
 from bathyscope.cli.arguments import Partial, ResultFormat, make_app, open_run
 from bathyscope.cli.console import say, write
 from bathyscope.cli.printing import print_result
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, StoreError
 
 if TYPE_CHECKING:
     pass
@@ -50,6 +51,8 @@ def compare_command(
 
         check_out(out)
     folders, pairs = _split_pairs(runs)
+    for folder in folders:
+        _require_no_model(folder)
     opened = [open_run(folder, partial) for folder in folders]
     comparison = bathyscope.compare(opened, pairs=pairs, paired=paired, **options)
     print_result(comparison, format)
@@ -66,6 +69,31 @@ def compare_command(
 
         say(f"Written: {write_comparison(comparison, out)}")
     return 0
+
+
+def _require_no_model(folder: str) -> None:
+    """Refuse a model, and a plan, which are compared by other commands.
+
+    Raises:
+        StoreError: with these commands.
+    """
+    from bathyscope.core.contents import MODEL, contents_of
+    from bathyscope.surgery.plan.opening import is_plan
+
+    name = shlex.quote(folder)
+    if contents_of(folder) == MODEL:
+        raise StoreError(
+            f"{folder!r} holds a model, and compare takes runs. Survey it first: bathyscope survey {name} --prompts "
+            "FILE --out RUN. Which prompts each of two models solves: bathyscope compare solved-by "
+            f"{name} OTHER --prompts FILE --out LABELLED.jsonl."
+        )
+    if is_plan(folder):
+        raise StoreError(
+            f"{folder!r} holds a plan, which has compared the full model with the smaller one: bathyscope show {name}. "
+            f"Benchmarks of both: bathyscope evaluate {name} --tasks TASKS. Which prompts each solves: bathyscope "
+            f"export {name} --out SMALLER, and bathyscope compare solved-by SMALLER MODEL --prompts FILE --out "
+            "LABELLED.jsonl."
+        )
 
 
 def _split_pairs(arguments: Sequence[str]) -> tuple[list[str], list[tuple[int, int]] | None]:

@@ -119,7 +119,12 @@ DECLARATION: Final = Declaration(
     },
     needs_answers=True,
     order=80,
-    panels={"prompt_": ("effect",), "later_": ("effect_future",)},
+    panels={
+        "prompt_": ("effect",),
+        "later_": ("effect_future",),
+        "effect_at": ("effect_at",),
+        "effect_future_at": ("effect_future_at",),
+    },
     question="until which boundary does a token matter to the answer?",
     rows="one per boundary and token",
 )

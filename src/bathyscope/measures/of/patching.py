@@ -139,7 +139,11 @@ DECLARATION: Final = Declaration(
     needs_answers=True,
     order=90,
     synonyms=("activation_patching", "causal_tracing", "interchange_intervention"),
-    panels=dict.fromkeys(("prompt_", "attention_", "mlp_"), ("recovered", "change")),
+    panels={
+        **dict.fromkeys(("prompt_", "attention_", "mlp_"), ("recovered", "change")),
+        "recovered_at": ("recovered_at",),
+        "kl_at": ("kl_at",),
+    },
     question="where does a prompt hold what tells its answer from another prompt's?",
     rows="one per boundary and token",
 )

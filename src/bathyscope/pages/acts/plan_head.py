@@ -20,8 +20,11 @@ from bathyscope.pages.head.svg import print_svg
 from bathyscope.pages.text.commands import quote_result
 from bathyscope.pages.text.environment import environment
 from bathyscope.runs.by_place import LOSS_FALLS
+from bathyscope.surgery.plan.at_random import RANDOM
 from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
-from bathyscope.surgery.plan.text import RANDOM, is_dearer_than_choice, place_of_better
+from bathyscope.surgery.plan.stopping import stopping_losses
+from bathyscope.surgery.plan.task_table import task_sentences
+from bathyscope.surgery.plan.text import is_dearer_than_choice, place_of_better
 
 if TYPE_CHECKING:
     from bathyscope.core.cycles import Cycle
@@ -36,9 +39,15 @@ _NUMBERED: Final = 26
 
 
 def plan_headline(plan: Plan) -> str:
-    """Return one sentence: what the choice costs, and whether the test prompts prove that it can go within a limit."""
+    """Return one sentence: what the choice costs, whether that is proved, and whether answers still end."""
+    losses = [clause.replace("%", " %") for clause in stopping_losses(plan)]
+    return f"{_cost_headline(plan)}{''.join(f'; but {clause}' for clause in losses)}"
+
+
+def _cost_headline(plan: Plan) -> str:
+    """Return what the choice costs, and whether the test prompts prove that it can go within a limit."""
     parts, price, limit = _name_parts(plan), plan.price, float(plan.data.attrs.get("max_cost") or 0)
-    cost, base = f"{write_candidate_cost(price.cost)} nats per token{price.where}", _base(price)
+    cost, base = f"{write_candidate_cost(price.cost)} {price.unit}{price.where}", _base(price)
     if not plan.fits:
         # The upper end of the interval decides, so the mean itself may lie below the limit.
         over = "over" if price.cost > limit else "not proved to be within"
@@ -51,7 +60,7 @@ def plan_headline(plan: Plan) -> str:
         chance = ", less than random subsets" if is_dearer_than_choice(plan.data, RANDOM) else ""
         lead = f"Leaving out {parts}"
         if limit:
-            lead = f"{capitalised(parts)} can go within {limit:g} nats per token: that"
+            lead = f"{capitalised(parts)} can go within {limit:g} {price.unit}: that"
         return f"{lead} costs {cost}{doubt}{base}{chance}; nothing tried is shown to cost less"
     if price.falls:
         return f"Not proved: without {parts} {price.loss} changes by {cost}{base}; {LOSS_FALLS}"
@@ -189,9 +198,12 @@ def _list_facts(plan: Plan, command: str) -> list[Fact]:
         )
     if plan.speeds is not None:
         facts.append(Fact("Speed", plan.speeds.text))
+    if plan.tasks_data is not None:
+        facts.append(Fact("Tasks", true_minus(" ".join(task_sentences(plan.tasks_data)).replace("%", " %"))))
     if command:
+        all_the_same = " all the same" if stopping_losses(plan) else ""
         model_text = "smaller model" if plan.leaves_blocks else "model without them"
-        facts.append(Fact("Next", f"To write the {model_text}:", command))
+        facts.append(Fact("Next", f"To write the {model_text}{all_the_same}:", command))
     return facts
 
 
@@ -224,4 +236,4 @@ def _describe(plan: Plan) -> str:
         f"{row.name} ({row.subset}) {Estimate(row.cost, row.low, row.high).write(write_candidate_cost)}"
         for row in candidate_rows(plan.data)
     ]
-    return f"Costs on the test prompts in nats: {'; '.join(rows)}. {plan_headline(plan)}."
+    return f"Costs on the test prompts in {plan.price.unit}: {'; '.join(rows)}. {plan_headline(plan)}."

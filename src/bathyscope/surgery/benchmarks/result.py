@@ -15,7 +15,7 @@ from bathyscope.core.result import TabledResult
 from bathyscope.core.tables import TextTable
 from bathyscope.errors import warn
 from bathyscope.labels import Label, Table, labelled
-from bathyscope.model.writing import MOST_CUT_OFF
+from bathyscope.prompts.continued import MOST_CUT_OFF
 from bathyscope.statistics.bootstrap import Interval, mean_interval
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import are_shares, share_difference_interval, share_interval

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 _SETTINGS: Final = ("resamples", "level", "seed", "cluster", "clusters")
 _MODEL: Final = ("weight_hash", "config_hash", "adapters", "schedule", "precision", "n_blocks")
-_DATA: Final = {"data": "name", "hash": "hash", "prompts": "prompts", "tokens": "tokens"}
+_DATA: Final = {"data": "name", "hash": "hash", "prompts": "prompts", "tokens": "tokens", "ended": "ended"}
 
 
 @dataclass(frozen=True)

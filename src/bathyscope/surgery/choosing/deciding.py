@@ -8,11 +8,13 @@ from bathyscope.measures.costs import Over
 from bathyscope.measures.token_samples import TokenSampler
 from bathyscope.model import Model
 from bathyscope.model.place import here
+from bathyscope.model.writing import ends_of
 from bathyscope.runs.pieces import Pieces
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.outline import sizes_after
 from bathyscope.surgery.choosing.judging import Proof
 from bathyscope.surgery.choosing.search import Search, Subset
+from bathyscope.surgery.trial.ends import ended_answers
 from bathyscope.surgery.trial.ledger import Ledger
 from bathyscope.surgery.trial.trial import Trial
 from bathyscope.wavefront.histories import Unit
@@ -79,7 +81,11 @@ def choose(trial: Trial, request: Request, sources: Mapping[str, str], pieces: P
         seed=trial.sampling.seed,
         **_domains_of(trial),
     )
-    proof = Proof(trial, ledger, search)
+    ended = {}
+    if request.over == "answer":
+        ends = ends_of(trial.model)
+        ended = {role: ended_answers(prompts, ends) for role, prompts in trial.samples.items()}
+    proof = Proof(trial, ledger, search, ended)
     if request.size is None:
         assert request.max_cost is not None
         fitting = proof.largest(request.max_cost)

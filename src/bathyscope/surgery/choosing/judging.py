@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError
 from bathyscope.measures.costs import Metric, Values
-from bathyscope.prompts.samples import token_hashes
 from bathyscope.statistics.best import Compared, compared_with_best
-from bathyscope.surgery.choosing.search import RANDOM, Candidates, Search, Subset
+from bathyscope.surgery.choosing.search import Candidates, Search, Subset
 from bathyscope.surgery.choosing.stability import JOINT, count_distinct, shares_again, transfer_table
 from bathyscope.surgery.order.model_of_plan import CHOSEN_BY
 from bathyscope.surgery.plan.arrays import encoded, result
+from bathyscope.surgery.plan.at_random import RANDOM, spread_of
 from bathyscope.surgery.plan.combining import PROMPT_DOMAIN, counted_mean
 from bathyscope.surgery.trial.domains import DOMAIN
-from bathyscope.surgery.trial.ledger import Ledger
+from bathyscope.surgery.trial.ledger import Ledger, Role
 from bathyscope.surgery.trial.trial import Trial
 from bathyscope.wavefront.histories import without
 
@@ -31,10 +31,11 @@ class Proof:
         trial: whose test prompts judge.
         ledger: of its calibration and test prompts.
         search: on its calibration prompts.
+        ended: where costs are over answers, by role, which prompts have an answer that the full model ends.
     """
 
-    def __init__(self, trial: Trial, ledger: Ledger, search: Search) -> None:
-        self._trial, self._ledger, self._search = trial, ledger, search
+    def __init__(self, trial: Trial, ledger: Ledger, search: Search, ended: Mapping[Role, NDArray[np.bool_]]) -> None:
+        self._trial, self._ledger, self._search, self._ended = trial, ledger, search, ended
         self._strata = None if trial.domains is None else trial.domains.strata(trial.test)
 
     def largest(self, max_cost: float) -> int:
@@ -56,7 +57,11 @@ class Proof:
         # in one tree, whose common beginnings run once for all candidates
         every = list(dict.fromkeys(chain.from_iterable(subsets_by_name.values())))
         row_by_subset = {subset: row for row, subset in enumerate(every)}
-        detailed = self._test(every, ("loss", "kl", "agreement"))
+        ended_P = self._ended.get("test", np.zeros(0, dtype=bool))
+        metrics: list[Metric] = ["loss", "kl", "agreement"]
+        if ended_P.any():
+            metrics.append("end")
+        detailed = self._test(every, metrics)
         rows = [[row_by_subset[subset] for subset in subsets] for subsets in subsets_by_name.values()]
         cost = np.stack([detailed["loss"][row].mean(axis=0) for row in rows])
         calibration = [self._search.costs(subsets, "measuring") for subsets in subsets_by_name.values()]
@@ -77,7 +82,9 @@ class Proof:
             "test_kl": np.where(several, np.nan, self._combine(detailed["kl"][first_rows], cost)),
             "test_agreement": np.where(several, np.nan, self._combine(detailed["agreement"][first_rows], cost)),
             "cost": cost,
+            **spread_of([self._mean_costs(detailed["loss"][np.unique(row)]) for row in rows]),
             "full_loss": ledger.full_loss["test"],
+            **({"ends_kept": [detailed["end"][row][:, ended_P].mean() for row in rows]} if ended_P.any() else {}),
             **self._prompt_domains(),
             **self._measure_stability(candidates, dict(zip(subsets_by_name, cost))),
         }
@@ -89,7 +96,7 @@ class Proof:
             "exhaustive": int(candidates.exhaustive),
         }
         if self._trial.calibration is not None:
-            attrs = {**attrs, CHOSEN_BY: " ".join(sorted(token_hashes(self._trial.calibration)))}
+            attrs = {**attrs, CHOSEN_BY: " ".join(sorted(self._trial.chosen_by))}
         about = {**self._trial.attrs, **search, **self._prompt_attrs(), **self._distinct_attrs(candidates), **attrs}
         return encoded(result(list(subsets_by_name), values, coords, about))
 
@@ -134,6 +141,10 @@ class Proof:
         weights_CP = self._strata.weights(cost_CP)
         return np.array([counted_mean(weights, values) for weights, values in zip(weights_CP, values_CP)])
 
+    def _mean_costs(self, cost_SP: FloatArray) -> FloatArray:
+        """Return the mean cost of single subsets on the test prompts, [subsets]."""
+        return cost_SP.mean(axis=1) if self._strata is None else self._strata.combine(cost_SP)
+
     def _prompt_domains(self) -> dict[str, NDArray[np.object_]]:
         """Return the domain of each test prompt, where there are domains."""
         if self._trial.domains is None:
@@ -172,17 +183,18 @@ class Proof:
 
     def _prompt_attrs(self) -> dict[str, str | int]:
         """Return what the plan says of the prompts of both roles."""
-        return {
-            f"{role}_{name}": value
-            for role, prompts in self._ledger.samples.items()
-            for name, value in (
-                ("prompts", len(prompts)),
-                ("tokens", sum(prompts.lengths)),
-                ("calls", self._ledger.calls[role]),
-                ("data", prompts.dataset),
-                ("hash", prompts.hash),
-            )
-        }
+        attrs: dict[str, str | int] = {}
+        for role, prompts in self._ledger.samples.items():
+            attrs |= {
+                f"{role}_prompts": len(prompts),
+                f"{role}_tokens": sum(prompts.lengths),
+                f"{role}_calls": self._ledger.calls[role],
+                f"{role}_data": prompts.dataset,
+                f"{role}_hash": prompts.hash,
+            }
+            if role in self._ended:
+                attrs[f"{role}_ended"] = int(self._ended[role].sum())
+        return attrs
 
     def _test(self, subsets: Sequence[Subset], metrics: Sequence[Metric] = ("loss",)) -> Values:
         """Return metric → [subsets, test prompts]; ``loss`` is the cost."""

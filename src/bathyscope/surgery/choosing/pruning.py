@@ -153,6 +153,9 @@ def prune(
             folder=folder,
         )
         tasks = require_answerable(ready, evaluate, data, limit, batch_size, allow_code) if evaluate else ()
+        # what the model wrote ends where it ended it, or where the limit cut it
+        if over == "answer" and written is None:
+            trial = trial.until_ends()
         if kinds != BLOCKS:
             warn_of_unwritable(ready, units)
             if tasks:

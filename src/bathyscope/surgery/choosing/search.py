@@ -12,6 +12,7 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError
 from bathyscope.statistics.strata import Strata
 from bathyscope.surgery.choosing.influence import Influence, measure_influence
+from bathyscope.surgery.plan.at_random import RANDOM
 from bathyscope.surgery.trial.ledger import Ledger
 from bathyscope.wavefront.histories import History, Unit, without
 
@@ -85,7 +86,6 @@ ONE_SHOT: Final = "one-shot loss"
 GREEDY: Final = "greedy"
 SURROGATE: Final = "pair surrogate"
 LAST: Final = "last"
-RANDOM: Final = "random"
 # Beyond this many subsets they are not even listed.
 _MOST_SUBSETS: Final = 200_000
 # Of exchanging one unit of the cheapest subset.

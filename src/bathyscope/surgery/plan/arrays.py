@@ -25,6 +25,12 @@ TABLE: Final = {
     "p_against_choice": _label("p of no difference from the choice, corrected for all pairs", optional=True),
     "test_kl": _label("mean KL on the test prompts", "nats", "mean of KL(full ‖ S)"),
     "test_agreement": _label("top-1 agreement with the full model"),
+    "ends_kept": _label("share of the test answers that the full model ends whose end stays top-1", optional=True),
+    "subsets": _label("how many different subsets it stands for", optional=True),
+    "subset_median": _label("median of the mean test costs of these subsets", "nats", optional=True),
+    "subset_min": _label("the lowest of these costs", "nats", optional=True),
+    "subset_max": _label("the highest of these costs", "nats", optional=True),
+    "subsets_cheaper": _label("how many of these subsets cost less than the choice", optional=True),
     "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),
     "full_loss": Label("prompt", "loss of the full model on each test prompt", "nats", source=_SOURCE, optional=True),
     PROMPT_DOMAIN: Label("prompt", "domain of each test prompt", source=_SOURCE, optional=True),
@@ -42,7 +48,7 @@ TABLE: Final = {
 NUMBERS: Final = frozenset(
     {"n_blocks", "level", "resamples", "seed", "n_units", "size", "exhaustive", "max_cost", "fits", "bytes"}
     | {"bytes_after", "parameters", "parameters_after", "calibration_distinct"}
-    | {f"{role}_{name}" for role in ("calibration", "test") for name in ("prompts", "tokens", "calls")}
+    | {f"{role}_{name}" for role in ("calibration", "test") for name in ("prompts", "tokens", "calls", "ended")}
 )
 """Attributes that are numbers where they are given; the others are texts."""
 COLUMNS: Final = tuple(name for name, label in TABLE.items() if label.always == ("candidate",))

@@ -264,7 +264,7 @@ class Plan(PageResult):
         rows.append(("blocks", int(attrs["n_blocks"]), int(attrs["n_blocks"]) - dropped))
         price = self.price
         if not math.isnan(price.before):  # not in plans of older versions
-            rows.append((f"{price.loss.removeprefix('the ')} (nats per token)", price.before, price.after))
+            rows.append((f"{price.loss.removeprefix('the ')} ({price.unit})", price.before, price.after))
         if "parameters" in attrs:
             rows.append(("parameters", int(attrs["parameters"]), int(attrs["parameters_after"])))
             rows.append(("size (MiB)", float(attrs["bytes"]) / 2**20, float(attrs["bytes_after"]) / 2**20))

@@ -6,8 +6,9 @@ The sentences of a plan, its page and its card take these numbers, and what foll
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import level_text
@@ -27,6 +28,7 @@ class Price:
         before, after: losses of the test prompts, combined as the cost is, which is their difference; NaN = unknown.
         changed: share of the top-1 predictions that change, of the same prompts; NaN = unknown.
         combining: how prompts of domains are combined; None = there are no domains.
+        unit: of the cost and the losses, which says what was counted (``unit_of``).
     """
 
     cost: float
@@ -37,6 +39,7 @@ class Price:
     after: float = math.nan
     changed: float = math.nan
     combining: Combining | None = None
+    unit: str = "nats per token"
 
     @classmethod
     def of(cls, data: xr.Dataset) -> Price:
@@ -54,6 +57,7 @@ class Price:
             after=before + combining.combine(choice["cost"].values) if has_losses else math.nan,
             changed=1 - float(choice["test_agreement"]) if combining.counts_rates else math.nan,
             combining=combining if combining.joint else None,
+            unit=unit_of(data.attrs),
         )
 
     @property
@@ -114,9 +118,14 @@ class Price:
         """The cost, whether it can be told from 0, its base, and the share of changed predictions."""
         doubt = ", which cannot be told from 0" if self.may_be_nothing else ""
         consequences = ", and ".join(part for part in (self.base, self.change) if part)
-        return f"{self.cost:.4g} nats per token{self.where} ({self.interval}){doubt}" + (
+        return f"{self.cost:.4g} {self.unit}{self.where} ({self.interval}){doubt}" + (
             f": {consequences}" if consequences else ""
         )
+
+
+def unit_of(attrs: Mapping[str, Any]) -> str:
+    """Return what the costs of a plan are counted in: all tokens of a prompt, or those of its answer."""
+    return "nats per answer token" if attrs.get("over") == "answer" else "nats per token"
 
 
 def _per_cent(share: float) -> str:

@@ -10,6 +10,9 @@ import numpy as np
 from bathyscope.core.cycles import cycle_in, with_address
 from bathyscope.core.estimates import Estimate, write_plainly
 from bathyscope.core.tables import TextTable
+from bathyscope.core.text import capitalised
+from bathyscope.surgery.plan.at_random import random_sentence
+from bathyscope.surgery.plan.price import unit_of
 from bathyscope.surgery.plan.stability_text import block_of, excess
 from bathyscope.surgery.plan.task_table import CUT_OFF
 
@@ -19,11 +22,12 @@ if TYPE_CHECKING:
 
 _DROPPED: Final = re.compile(r"drop:\d+")
 _LEFT_OUT: Final = "left out"
+_ENDS: Final = "answers that still end"
 
 
 def candidate_table(data: xr.Dataset) -> TextTable:
-    """Return a row for every candidate; costs in nats per token."""
-    rows = []
+    """Return a row for every candidate; costs in nats per token, or per token of its answer."""
+    rows, knows_ends = [], "ends_kept" in data
     for place, name in enumerate(data["candidate"].values.tolist()):
         candidate = data.isel(candidate=place)
         numbers = [float(candidate[key]) for key in ("test_kl", "test_agreement", "p_value")]
@@ -35,15 +39,17 @@ def candidate_table(data: xr.Dataset) -> TextTable:
                 Estimate.of(candidate, "test_cost"),
                 *numbers,
                 _yes_or_no(bool(candidate["indistinguishable"])),
+                *([float(candidate["ends_kept"])] if knows_ends else []),
             ]
         )
     forms = {"calibration": ".4f", "test (interval)": ".4f", "KL": ".4f", "top-1": ".3f", "p": ".2g"}
     return TextTable(
-        ["candidate", _LEFT_OUT, *forms, "as good as the best"],
+        ["candidate", _LEFT_OUT, *forms, "as good as the best", *([_ENDS] if knows_ends else [])],
         rows,
-        "Costs in nats per token",
+        f"Costs in {unit_of(data.attrs)}",
+        list(filter(None, [random_sentence(data)])),
         optional=("calibration", "KL"),
-        forms=forms,
+        forms=forms | ({_ENDS: ".0%"} if knows_ends else {}),
         # a file keeps the schedules that --schedule takes; a terminal has room for the numbers of the blocks alone
         short={_LEFT_OUT: shorten_schedule},
     )
@@ -90,7 +96,8 @@ def transfer_table(data: xr.Dataset) -> TextTable:
             [row, *(excess(data, row, column) for column in data["domain"].values.tolist())]
             for row in data["chosen_on"].values.tolist()
         ],
-        "Nats per token more than the domain's own choice, on its test prompts; intervals hold together",
+        f"{capitalised(unit_of(data.attrs))} more than the domain's own choice, on its test prompts; "
+        "intervals hold together",
         forms=dict.fromkeys(headings, ".4g"),
     )
 

@@ -1,5 +1,6 @@
 """What tasks say of a choice of blocks: the full and the pruned model on the same documents, as arrays and as text."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -10,6 +11,7 @@ import xarray as xr
 from bathyscope.core.estimates import MISSING, Estimate
 from bathyscope.core.text import counted
 from bathyscope.labels import Label, interval, labelled
+from bathyscope.prompts.continued import MOST_CUT_OFF
 
 _SOURCE: Final = "prune"
 _metric = partial(Label, "row", units="as the metric", source=_SOURCE)
@@ -46,10 +48,21 @@ def task_rows(
     return labelled(_TABLE, values, coords).assign_attrs(attrs)
 
 
+def cut_off_shares(data: xr.Dataset) -> list[tuple[str, float, float]]:
+    """Return the tasks whose answers are written, with the shares that the limit cut off, of both models."""
+    if CUT_OFF[0] not in data:
+        return []
+    shares = zip(data["task"].values.tolist(), *(data[name].values.tolist() for name in CUT_OFF))
+    # every metric of a task has its shares; tasks whose answers are given have NaN
+    by_task = {task: (full, pruned) for task, full, pruned in shares if not math.isnan(full + pruned)}
+    return [(task, full, pruned) for task, (full, pruned) in by_task.items()]
+
+
 def task_sentences(data: xr.Dataset) -> list[str]:
     """Describe what becomes of every task."""
     tasks = data["task"].values.tolist()
     metrics = data["metric"].values.tolist()
+    cut_off = {task: shares for task, *shares in cut_off_shares(data)}
     sentences = []
     # A task may have several metrics; a sentence is about one.
     for task in dict.fromkeys(tasks):
@@ -61,5 +74,13 @@ def task_sentences(data: xr.Dataset) -> list[str]:
             f"On {task} ({counted(int(data['documents'].values[row]), 'document')}) {metrics[row]} is "
             f"{float(data['pruned'].values[row]):.3g} without them and {float(data['full'].values[row]):.3g} with them"
             + ("." if gap == MISSING else f": {gap}.")
+            + _cut_off_text(*cut_off.get(task, (0.0, 0.0)))
         )
     return sentences
+
+
+def _cut_off_text(full: float, pruned: float) -> str:
+    """Return how many answers the limit cut off, where it cut off more than chance may; else nothing."""
+    if max(full, pruned) <= MOST_CUT_OFF:
+        return ""
+    return f" The limit of tokens ended {pruned:.0%} of these answers without them and {full:.0%} with them."

@@ -15,13 +15,14 @@ from bathyscope.core.estimates import Estimate, write_number
 from bathyscope.core.text import capitalised
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.runs.by_place import LOSS_FALLS
+from bathyscope.surgery.plan.answer_ends import AnswerEnds
+from bathyscope.surgery.plan.at_random import RANDOM, random_sentence
 from bathyscope.surgery.plan.price import Price
 from bathyscope.surgery.plan.stability_text import block_of, domain_sentences, stability_sentences
 
 if TYPE_CHECKING:
     import xarray as xr
 
-RANDOM: Final = "random"
 _EQUAL: Final = 1e-12
 """Nats, or a share, by which means of equal costs may differ."""
 CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
@@ -37,6 +38,7 @@ def sentences(data: xr.Dataset) -> list[str]:
     better = place_of_better(data)
     text = [
         *_lead_sentences(data, better),
+        *([] if (ending := AnswerEnds.of(data)) is None else [ending.text]),
         *domain_sentences(data),
         *_address_sentences(data),
         *stability_sentences(data),
@@ -67,7 +69,7 @@ def sentences(data: xr.Dataset) -> list[str]:
         if group:
             listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in group)
             text.append(f"Worse than {reference}: {listed}.")
-    return text
+    return [*text, *filter(None, [random_sentence(data)])]
 
 
 def _address_sentences(data: xr.Dataset) -> list[str]:

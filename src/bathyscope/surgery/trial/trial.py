@@ -4,6 +4,8 @@
 any compute, and every result describes model, prompts and intervals in the same words.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -20,11 +22,12 @@ from bathyscope.model.identity import identity_of
 from bathyscope.model.reading import AS_IT_STANDS, PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.samples import judging, require_answers, require_apart
+from bathyscope.prompts.samples import judging, require_answers, require_apart, token_hashes
 from bathyscope.runs.folder import Kind
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.trial.domains import Domains, DomainSources, read_domains, require_judges
+from bathyscope.surgery.trial.ends import with_ends
 from bathyscope.surgery.trial.ledger import Role
 
 
@@ -40,6 +43,7 @@ class Trial:
         cluster: label of test prompts that are resampled as one; None = each for itself.
         folder: where finished work is stored, to be resumed; None = nowhere.
         domains: of both kinds of prompts; None = they are of no named domains.
+        chosen_by: ``token_hashes`` of the calibration prompts as they were read; empty = nothing is chosen by them.
     """
 
     model: Model
@@ -49,6 +53,7 @@ class Trial:
     cluster: str | None = None
     folder: Path | None = None
     domains: Domains | None = None
+    chosen_by: frozenset[str] = frozenset()
 
     @property
     def samples(self) -> dict[Role, Prompts]:
@@ -75,6 +80,11 @@ class Trial:
             **({} if self.cluster is None else {"cluster": self.cluster}),
             **({} if self.domains is None else {"joint": self.domains.joint}),
         }
+
+    def until_ends(self) -> Trial:
+        """Return the trial with the tokens by which the full model ends its prompts' answers among theirs."""
+        calibration = None if self.calibration is None else with_ends(self.model, self.calibration)
+        return replace(self, test=with_ends(self.model, self.test), calibration=calibration)
 
     def pieces(self, kind: Kind, settings: dict[str, Any]) -> AbstractContextManager[Pieces | None]:
         """Open the folder for finished pieces of work; None inside where there is no folder.
@@ -129,7 +139,8 @@ def read_trial(
         require_apart(choosing, judges)
     if domains is not None:
         require_judges(domains, judges)
-    trial = Trial(model, judges, sampling, choosing, cluster, folder, domains)
+    hashes = frozenset[str]() if choosing is None else token_hashes(choosing)
+    trial = Trial(model, judges, sampling, choosing, cluster, folder, domains, hashes)
     if over == "answer":
         require_answers(trial.samples)
     return replace(trial, sampling=replace(sampling, cluster=judges.clusters(cluster)))

@@ -16,8 +16,8 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, PageResult
 from bathyscope.core.tables import TextTable, frame_table
-from bathyscope.core.text import counted, signed
-from bathyscope.errors import StoreError, warn
+from bathyscope.core.text import capitalised, counted, signed
+from bathyscope.errors import OptionError, StoreError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model.identity import ModelIdentity
 from bathyscope.prompts.parts import clusters_in
@@ -29,6 +29,15 @@ from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surveying.training.folder import noted_runs, read_about
+from bathyscope.surveying.training.gains import (
+    GAINS,
+    GUESSING,
+    gains_of,
+    guessing_text,
+    later_text,
+    record_of_guessing,
+    surely_matters,
+)
 from bathyscope.surveying.training.step_names import is_only_a_step
 
 READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
@@ -36,12 +45,17 @@ IDLE: Final = 0.01
 """Nats: a block whose drop costs surely less than this, and surely gains less, is idle."""
 _PER_STEPS: Final = 1000
 _USUAL: Final = Sampling()
+COURSE_FOLDER: Final = "course"
+"""Attribute of a course: the name of its folder, which tells it from others of the same model."""
 STEP_WEIGHTS: Final = "step_weight_hashes"
 """Attribute of a course: the hash of the weights of each step; ``weight_hash`` is that of the last one."""
 STEP_PRECISIONS: Final = "step_precisions"
 """Attribute of a course: the precision of the weights of each step; empty where a run does not tell it."""
 STEP_CONFIGURATIONS: Final = "step_config_hashes"
 """Attribute of a course: the hash of the configuration of each step's model; empty where a run does not tell it."""
+_OF_RUNS: Final = frozenset({"plot", "verdict", "explore", "among", "headline", "measures", "prompts"})
+"""What somebody who knows runs looks for; ``plot`` would be that of the arrays, which draws nothing by itself."""
+_SOME: Final = "course['half'] or course['added_loss']"
 _by_step = partial(Label, "step", source="own")
 _by_block = partial(Label, "step block", source="own")
 _by_reading = partial(Label, "reading", source="own")
@@ -61,9 +75,10 @@ _TABLE: Final[Table] = {
     "added_loss": _by_block("loss added without a block", "nats", "mean over prompts"),
     **interval("added_loss", _by_block, "the 95 % interval of added_loss", "nats", "bootstrap over prompts"),
     "skip_effect": _by_block("effect of skipping a block on the output", "1", "mean over tokens and prompts"),
+    **GAINS,
     "matters_from": Label(
         "block",
-        "first step since which dropping the block surely adds more than 0.01 nats",
+        "first step since which dropping the block surely adds more than 0.01 nats, and than at a step 0 that guesses",
         "step",
         source="own",
     ),
@@ -74,6 +89,10 @@ _TABLE: Final[Table] = {
 }
 
 
+class NotOfCourseError(OptionError, AttributeError):
+    """What runs have is looked for in a course; whoever asks whether it is there hears that it is not."""
+
+
 class Course(LabelledResult, PageResult):
     """Depth by step of one training; ``bathyscope.report`` draws it."""
 
@@ -82,7 +101,19 @@ class Course(LabelledResult, PageResult):
     @property
     def heading(self) -> str:
         """The heading of its section on a page."""
-        return f"Depth while it trained: {self.data.attrs['model']}"
+        attrs = self.data.attrs
+        # two trainings of a model have one name, and a folder each
+        folder = str(attrs.get(COURSE_FOLDER, ""))
+        return f"Depth while it trained: {attrs['model']}{f' ({folder})' if folder not in ('', attrs['model']) else ''}"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_RUNS:
+            raise NotOfCourseError(
+                f"A course has no {name}, which is of a run; it has what several runs read, by step. Draw it with "
+                f"course.picture() or report(course, FILE), read it as {_SOME}, or open a run of its "
+                "folder: bathyscope.open('…/step-00000000')."
+            )
+        return super().__getattr__(name)
 
     @property
     def models(self) -> tuple[ModelIdentity, ...]:
@@ -100,10 +131,12 @@ def open_course(folder: str | Path) -> Course:
 
     Returns:
         By ``step``: the verdict's readings with intervals, the idle blocks (NaN on one prompt or copies of one) and the
-        loss. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it.
-        By block: ``matters_from``, the first step since which dropping it surely adds more than 0.01 nats (NaN without
-        one). By ``reading``: its ``change`` from the first step to the last and its ``slope`` over 1,000 steps, paired
-        by prompt.
+        loss. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it;
+        ``added_loss_gain`` is the added loss less that at the first step, paired by prompt; ``late_blocks_loss`` and
+        ``late_blocks_gain`` are sums over the later half of the blocks. By block: ``matters_from``, the first step
+        behind which dropping it surely adds more than 0.01 nats at every step (NaN without one), and, where the course
+        begins at step 0 with a model that predicts no better than equal guesses, surely more than there. By
+        ``reading``: its ``change`` from first step to last and its ``slope`` over 1,000 steps, paired by prompt.
 
     Raises:
         StoreError: no finished survey, surveys of different prompts, or one of other weights than its step was surveyed
@@ -115,7 +148,7 @@ def open_course(folder: str | Path) -> Course:
         ('step',)
     """
     place = folder_path(folder)
-    read_about(place)  # refuses a damaged record, which no later survey could be added to
+    about = read_about(place) or {}  # refuses a damaged record, which no later survey could be added to
     runs = {step: open_run(run) for step, run in noted_runs(place).items()}
     if not runs:
         raise StoreError(f"There is no finished survey in {str(folder)!r}; give the folder of a course.")
@@ -127,8 +160,12 @@ def open_course(folder: str | Path) -> Course:
         name: np.stack([row[name] for row in rows]) for name in _TABLE if all(name in row for row in rows)
     }
     coords: dict[str, Any] = {"step": list(runs), "block": np.arange(n_blocks)}
+    guessing = record_of_guessing(values, next(iter(runs)), about.get("model", {}).get("vocabulary"))
     if "added_loss" in values:
-        values["matters_from"] = _first_steps(values["added_loss_low"] > IDLE, list(runs))
+        values |= _gains(list(runs.values()))
+        ends = values["added_loss_low"], values["added_loss_gain_low"]
+        matters_SL = surely_matters(*ends, IDLE, bool(guessing.get(GUESSING)))
+        values["matters_from"] = _first_steps(matters_SL, list(runs))
     if "readable" in values:
         values |= _trends(list(runs.values()), list(runs))
         coords["reading"] = list(READINGS)
@@ -139,6 +176,8 @@ def open_course(folder: str | Path) -> Course:
             "model": _name_of(runs),
             "prompts": next(iter(runs.values())).identity.dataset,
             "n_blocks": n_blocks,
+            COURSE_FOLDER: place.name,
+            **guessing,
             STEP_WEIGHTS: [str(model.weights) for model in models],
             STEP_PRECISIONS: [model.precision or "" for model in models],
             STEP_CONFIGURATIONS: [model.configuration or "" for model in models],
@@ -205,6 +244,13 @@ def _row(run: Run) -> dict[str, Any]:
     return row
 
 
+def _gains(runs: Sequence[Run]) -> dict[str, FloatArray]:
+    """Return what blocks have come to cost since the first step; the seed is that of the first run, as for its page."""
+    added_by_step = [_added_losses(run["drop"])[0] for run in runs]
+    sampling = _added_losses(runs[0]["drop"], Sampling(seed=runs[0].identity.seed))[1]
+    return gains_of(added_by_step, sampling)
+
+
 def _readings_of(run: Run) -> dict[str, Any]:
     return {name: getattr(run.verdict, name) for name in READINGS}
 
@@ -252,10 +298,13 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
         blocks = counted(n_blocks, "block")
         text += f" {subject} from {ends[0]} of {blocks} on at step {first}, and from {ends[1]} at {last}"
         change = Estimate.of(data.sel(reading=name), "change")
-        text += f" (change {change.write_in_brackets(signed)})." if change.has_interval else "."
+        text += f" (change {change.write_in_brackets(signed)})" if change.has_interval else ""
+        text += f"{guessing_text(data)}."
+    costs = [later_text(data)]
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
-        text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."
+        costs.append(f"blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}")
+    text += "".join(f" {capitalised(clause)}." for clause in ["; ".join(filter(None, costs))] if clause)
     return text + _no_interval_text(data)
 
 

@@ -22,7 +22,7 @@ from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
 from bathyscope.core.repeated import leaving_out, noting
 from bathyscope.core.text import counted, duration
-from bathyscope.errors import BathyscopeError, warn
+from bathyscope.errors import BathyscopeError, OptionError, warn
 from bathyscope.model import Model, load
 from bathyscope.model.identity import identity_of
 from bathyscope.model.shards import is_fully_sharded
@@ -55,6 +55,7 @@ from bathyscope.surveying.training.steps import depths_of
 from bathyscope.surveying.training.twin import random_states_kept, twin_of, unwrapped, warn_of_what_stays
 
 MEASURES: Final = ("lens", "skip", "drop")
+_USUAL_EVERY: Final = 500
 _WORTH_TIMING: Final = 2.0
 """Seconds of a survey by nominal rates from which the machine's own rates are measured, which takes a second or two."""
 
@@ -74,7 +75,7 @@ class Watch:
         measures: as for ``survey``; lens, skip and drop are what the numbers below are of.
         max_share: share of all the time that surveys may take, such as 0.05; one with which they would take more is
             left out. None = every survey that is due is made.
-        steps: of the whole training, where they are known: this many surveys are due.
+        steps: how many the whole training has, where that is known, to say how many surveys are due.
         seed, add_special_tokens, chat: as for ``survey``.
         tokenizer: of the model, where its folder has none.
         training: what tells this training from others of the same model, such as ``{"learning_rate": 3e-4}``: numbers,
@@ -100,7 +101,7 @@ class Watch:
         prompts: Source | Prompts,
         out: str | Path,
         *,
-        every: int = 500,
+        every: int = _USUAL_EVERY,
         measures: Sequence[str] = MEASURES,
         max_share: float | None = None,
         steps: int | None = None,
@@ -362,7 +363,7 @@ def watch(model: nn.Module, prompts: Source | Prompts, out: str | Path, **option
         model: the model under training.
         prompts, out: as for ``Watch``.
         **options: ``every``, ``measures``, ``max_share``, ``steps``, ``seed``, ``tokenizer``, ``training``, ``step``
-            and ``progress`` of ``Watch``.
+            and ``progress`` of ``Watch``. How often is ``every``; ``steps`` is how long the whole training is.
 
     Raises:
         OptionError, PromptError, ModelError, StoreError: as ``Watch``.
@@ -375,7 +376,24 @@ def watch(model: nn.Module, prompts: Source | Prompts, out: str | Path, **option
     bound = bind_arguments(watch, inspect.signature(Watch), (model, prompts, out), options)
     if "progress" in bound.arguments:
         checked_arguments(Watch.__init__, {"progress": bound.arguments["progress"]})
+    _require_some_steps(**{name: bound.arguments.get(name) for name in ("steps", "every")})
     return Watch(*bound.args, **bound.kwargs)
+
+
+def _require_some_steps(steps: Any, every: Any) -> None:
+    """Refuse a length of the training behind whose first step no survey is due: it is mostly meant as ``every``.
+
+    Raises:
+        OptionError: with the option that says how often.
+    """
+    if steps is None:
+        return
+    length, distance = whole("steps", steps), whole("every", _USUAL_EVERY if every is None else every, 1)
+    if 0 < length < distance:
+        raise OptionError(
+            f"steps={length} is the length of the whole training, and with every={distance} step 0 alone would be "
+            f"surveyed. For a survey after each {counted(length, 'step')} give every={length}; or leave steps out."
+        )
 
 
 def is_first_process() -> bool:

@@ -13,6 +13,7 @@ from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.colours import Colours, Kind
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL, Look
+from bathyscope.surveying.training.gains import GUESSING
 
 _READINGS: Final = {
     "half": ("half of the tokens keep their prediction", Look(style.BLUE, "o", "-")),
@@ -47,10 +48,11 @@ def drawing(data: xr.Dataset) -> Drawing:
             heat = _map_of(data, name, title, quantity, short)
             alt = f"Heat map of {data.sizes['block']} blocks by {data.sizes['step']} steps. {title}: "
             panels.append(Panel(name, partial(_draw_map, heat=heat, data=data), alt + describe_largest(heat) + "."))
+    over_null = ", and than at step 0, where the model guesses" if data.attrs.get(GUESSING) else ""
     note = (
         f"{data.attrs['model']} on {data.attrs['prompts']}. Bands: 95 % intervals over prompts, the same at each step. "
         f"{_null_note(data)} Maps: every column is a step, in order and not to scale; ringed is the step since which "
-        "dropping a block surely adds more than 0.01 nats."
+        f"dropping a block surely adds more than 0.01 nats{over_null}."
     )
     return Drawing(panels, note, heading="Depth by step", blocks=int(data.attrs["n_blocks"]))
 

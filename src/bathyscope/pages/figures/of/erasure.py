@@ -42,9 +42,11 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     }
     panels, remarks = make_token_panels(data, values_by_name, options, UNANSWERED)
     note = (
-        "At one boundary the residual stream of one token is replaced by its mean over a reference set, and "
-        "everything after it is recomputed. Colour: the largest change of the output probabilities (L2) where the "
-        "answer is predicted; where a row fades, the token is no longer needed."
+        "At one boundary the residual stream of one token is replaced by its mean over all tokens of the reference "
+        "prompts (these prompts, unless others are given) at that boundary, and everything after it is recomputed. "
+        "Colour: the largest change of the output probabilities (L2) where the answer is predicted; where a row fades, "
+        "the token is no longer needed. Where the model never has a stream like that mean, part of the change may be "
+        "due to its strangeness; patching puts another prompt's stream in."
         f"{_LATER if 'effect_future' in values else ''} {FIXED} The last token predicts "
         "nothing that is measured and is not drawn. Colours are the same for all prompts. "
         f"A boundary is the input of the block of that index. {remarks}"
