@@ -206,7 +206,7 @@ def _notice(
     elif encoded.begins_twice:
         notices.begins_twice.append(name)
     elif encoder.chat and encoder.first_mark not in (None, encoded.ids[0]):
-        mark = encoder.tokenizer.convert_ids_to_tokens(encoder.first_mark)
+        mark = str(encoder.tokenizer.convert_ids_to_tokens(encoder.first_mark))
         remarks.append(
             f"the chat template writes no {mark} at its beginning, and the tokenizer puts it before every other text; "
             "where the model was trained with it, write it into the template ({{ bos_token }})"

@@ -56,9 +56,7 @@ def test_several_places_have_a_depth_each_and_all_tokens_have_none() -> None:
     for place, estimator in enumerate(estimator_of.values()):
         expected = [left_one_by_one(each) for each in effect[:, :, place]]
         np.testing.assert_array_equal(estimator.values[:, 0], expected)
-    with pytest.raises(
-        OptionError, match=r"This run holds erasure.* off named places of erasure and patching"
-    ):
+    with pytest.raises(OptionError, match=r"This run holds erasure.* off named places of erasure and patching"):
         bathyscope.group(surveyed(None), "kind", **QUICK)  # type: ignore[arg-type]
 
 
