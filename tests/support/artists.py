@@ -22,8 +22,14 @@ from bathyscope.runs.run import Run
 
 
 def axes_titled(figure: Figure, title: str) -> Axes:
-    """The one axes whose title, or whose figure's heading, begins so; a prompt in a line of its own follows a colon."""
-    titles = {ax: [heading.replace("\nprompt ", ": prompt ") for heading in _headings(ax)] for ax in figure.axes}
+    """The one axes whose title, or whose figure's heading, begins so, however its lines are broken.
+
+    A prompt in a line of its own follows a colon.
+    """
+    titles = {
+        ax: [heading.replace("\nprompt ", ": prompt ").replace("\n", " ") for heading in _headings(ax)]
+        for ax in figure.axes
+    }
     (found,) = (ax for ax, own in titles.items() if any(heading.startswith(title) for heading in own))
     return found
 
