@@ -126,7 +126,7 @@ def test_what_a_measure_raises_is_told_with_its_name_and_block(
 ) -> None:
     with pytest.raises(OptionError) as caught:
         surveyed("residual", measuring(**methods))
-    assert str(caught.value) == f"The measure mine failed in {where}. Correct its code; the traceback shows the line."
+    assert str(caught.value) == f"The measure mine failed in {where}. Correct its code; the traceback shows the line (in a shell with --debug)."
     assert caught.value.__cause__ is not None
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from bathyscope.core.descriptions import described
-from bathyscope.errors import warn
+from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
@@ -64,6 +64,15 @@ class IntegratedGradientsOptions:
     max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
     shortest: Shortest = 3
     baseline: Literal["tokens", "channels"] = "tokens"
+
+    def __post_init__(self) -> None:
+        default = type(self)
+        other, value, mode = {"fast": ("steps", self.steps, "exact"), "exact": ("nodes", self.nodes, "fast")}[self.mode]
+        if value != getattr(default, other):
+            raise OptionError(
+                f"integrated_gradients: {other}={value} is of mode={mode!r}, and mode={self.mode!r} takes none; give "
+                f"mode={mode!r}, or leave {other} out."
+            )
 
 
 DECLARATION: Final = Declaration(
