@@ -65,15 +65,6 @@ class IntegratedGradientsOptions:
     shortest: Shortest = 3
     baseline: Literal["tokens", "channels"] = "tokens"
 
-    def __post_init__(self) -> None:
-        default = type(self)
-        other, value, mode = {"fast": ("steps", self.steps, "exact"), "exact": ("nodes", self.nodes, "fast")}[self.mode]
-        if value != getattr(default, other):
-            raise OptionError(
-                f"integrated_gradients: {other}={value} is of mode={mode!r}, and mode={self.mode!r} takes none; give "
-                f"mode={mode!r}, or leave {other} out."
-            )
-
 
 DECLARATION: Final = Declaration(
     "integrated_gradients",
@@ -124,9 +115,20 @@ class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         from bathyscope.wavefront.gradients.differentiable import require_differentiable
 
+        self._require_mode_of_option()
         self.sites = self._available(facts)
         self.choose(facts, prompts)
         require_differentiable(facts.anatomy, self.name)
+
+    def _require_mode_of_option(self) -> None:
+        """Refuse the number of nodes or steps of the other mode, which would change nothing."""
+        mode, name, other = {"fast": ("exact", "steps", "fast"), "exact": ("fast", "nodes", "exact")}[self.options.mode]
+        value = getattr(self.options, name)
+        if value != getattr(IntegratedGradientsOptions, name):
+            raise OptionError(
+                f"integrated_gradients: {name}={value} is of mode={mode!r}, and mode={other!r} takes none; give "
+                f"mode={mode!r}, or leave {name} out."
+            )
 
     def _available(self, facts: ModelFacts) -> tuple[str, ...]:
         """The asked sites that this model has."""

@@ -99,10 +99,9 @@ def load_benchmarks(
 
 def _read_files(data: Mapping[str, str | Path] | None) -> dict[str, Path]:
     """Return the file of every task that is given one."""
-    if not isinstance(data or {}, Mapping):
+    if data is not None and not isinstance(data, Mapping):
         raise OptionError(
-            f"data={describe_value(data)} is no dict; give one from a task to its file, such as "
-            "{'arc_easy': 'validation.jsonl'}."
+            f"data={describe_value(data)} is no dict; give one of tasks and files: {{'arc_easy': 'rows.jsonl'}}."
         )
     return {name: given_path(path, f"data[{name!r}]") for name, path in (data or {}).items()}
 
