@@ -238,7 +238,7 @@ def _declared(item: Asked) -> list[Declaration]:
 
 
 def _required(declaration: Declaration, name: str) -> Declaration:
-    """Return a measure that another one reads from, which the message says where there is none."""
+    """Return a measure that another one reads from; a message that it is unknown names that other one."""
     try:
         return _named(name)
     except OptionError as error:

@@ -117,7 +117,7 @@ def _unusable_base(config: Mapping[str, Any]) -> str | None:
 
 
 def _unusable_number(config: Mapping[str, Any]) -> str | None:
-    """A clause about a number by which every state would be NaN; None where there is none such."""
+    """A clause about a number by which every state would be NaN; None where all numbers can be computed with."""
     for name, value in config.items():
         if isinstance(value, float) and math.isnan(value):
             return f"{name}: nan; give the number of the original"
