@@ -241,6 +241,8 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], str]] = {
     "rotation": ({"rope_theta": math.nan}, "rope_theta: nan; rotary frequencies are powers of a finite number above 0"),
     "rotation of its own": ({"rope_parameters": {"rope_theta": 0.0}}, "rope_theta: 0.0; rotary frequencies are powers"),
     "rotation by kind": ({"rope_parameters": {"full_attention": {"rope_theta": math.inf}}}, "rope_theta: inf; rotary"),
+    "norm": ({"rms_norm_eps": -1.0}, "rms_norm_eps: -1.0; a norm adds a finite number of 0 or more to what it takes"),
+    "no number": ({"attention_multiplier": math.nan}, "attention_multiplier: nan; give the number of the original"),
     "labels": ({"num_labels": 10**9}, "num_labels: 1000000000; at most 100,000 are named"),
 }
 

@@ -142,6 +142,11 @@ def changed(column: str, values: dict[int, Any]) -> pd.DataFrame:
         (TABLE[:3], {}, "3 models are too few for 4 parameters"),
         (TABLE.assign(d_ff=4 * D_MODEL), {}, "d_ff follows exactly from layers and d_model"),
         (TABLE, {"covariates": "layers"}, "'layers' cannot be a covariate, since it is a part of the regression"),
+        (
+            TABLE,
+            {"covariates": ["d_ff", "d_ff"]},
+            "covariates=['d_ff', 'd_ff'] names 'd_ff' twice; name each column once",
+        ),
         (TABLE, {"covariates": ["layers"]}, "'layers' cannot be a covariate, since it is a part of the regression"),
     ],
 )

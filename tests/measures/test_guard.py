@@ -126,7 +126,8 @@ def test_what_a_measure_raises_is_told_with_its_name_and_block(
 ) -> None:
     with pytest.raises(OptionError) as caught:
         surveyed("residual", measuring(**methods))
-    assert str(caught.value) == f"The measure mine failed in {where}. Correct its code; the traceback shows the line."
+    help_ = "Correct its code; the traceback shows the line (in a shell with --debug)."
+    assert str(caught.value) == f"The measure mine failed in {where}. {help_}"
     assert caught.value.__cause__ is not None
 
 
@@ -189,7 +190,7 @@ def test_a_measure_without_a_probe_or_options_is_refused_by_name() -> None:
             self.k = 3
 
     with pytest.raises(
-        OptionError, match=r"^The measure mine failed in probe\(\) with TypeError: mine is derived from"
+        OptionError, match=r"^The measure mine failed in probe\(\) with TypeError: mine has no method probe"
     ):
         surveyed(Mine)
     with pytest.raises(OptionError) as caught:

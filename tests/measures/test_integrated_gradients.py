@@ -227,6 +227,8 @@ def answered(*lengths: int) -> list[TokenizedPrompt]:
         ),
         ({"mode": "exakt"}, "mode='exakt' is unknown. Did you mean 'exact'? Allowed: fast, exact."),
         ({"baseline": "token"}, "baseline='token' is unknown. Did you mean 'tokens'? Allowed: tokens, channels."),
+        ({"steps": 64}, "steps=64 is of mode='exact', and mode='fast' takes none; give mode='exact', or leave steps"),
+        ({"mode": "exact", "nodes": 4}, "nodes=4 is of mode='fast', and mode='exact' takes none; give mode='fast', or"),
         ({"steps": 0}, "integrated_gradients: steps=0 is out of range; allowed: 1 to 65536."),
         ({"nodes": 257}, "integrated_gradients: nodes=257 is out of range; allowed: 1 to 256."),
         (

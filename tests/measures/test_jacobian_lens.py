@@ -241,6 +241,13 @@ def test_refusals(options: dict[str, Any], error: type[Exception], message: str)
         surveyed(**options)
 
 
+@pytest.mark.parametrize("option", [{"directions": 3}, {"skip_first": 2}, {"memory": 1.0}, {"translated": False}])
+def test_options_of_fitting_are_refused_next_to_a_fitted_lens(option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(OptionError, match=rf"jacobian_lens: {name}=.* is of fitting a lens to prompts, and lens= is"):
+        surveyed(lens=lens(), **option)
+
+
 def test_a_lens_of_other_weights_or_another_shape_is_refused() -> None:
     own, ids = lens(), prompts()[1]
     other = zoo.entry("llama").build()

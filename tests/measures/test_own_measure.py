@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from support import zoo
 
 import bathyscope
@@ -105,10 +106,26 @@ def test_names_of_classes_and_of_the_package() -> None:
     class Odd(bathyscope.extend.Measure[Any]):
         name = "odd-name"
 
+    class Numbered(bathyscope.extend.Measure[Any]):
+        name = 5  # type: ignore[assignment]
+
+    class Letters(bathyscope.extend.Measure[Any]):
+        requires = "lens"  # type: ignore[assignment]
+
+    class Lost(bathyscope.extend.Measure[Any]):
+        requires = ("lenz",)
+
+    class Blind(bathyscope.extend.Measure[Any]):
+        """Has nothing that observes a batch."""
+
     assert list(registry.expand([LongStep])) == ["long_step"]
     for wrong, said in (
         (Lens, "Lens cannot be called 'lens', which is a measure of the package"),
         (Odd, "Odd cannot be called 'odd-name'; a measure's name is made of letters, digits and underscores"),
+        (Numbered, "Numbered cannot be called 5; a measure's name is made of letters, digits and underscores"),
+        (Letters, r"Letters.requires is 'lens' and no list of measures; give their names, such as \('lens',\)"),
+        (Lost, r"The measure lost requires 'lenz': Unknown measure 'lenz'\. Did you mean 'lens'\?"),
+        (Blind, r"The measure blind failed in probe\(\) with TypeError: blind has no method probe\(\), which gives"),
         (3, r"3 is no measure; allowed: names \(all, residual"),
     ):
         with pytest.raises(bathyscope.OptionError, match=said):
@@ -140,6 +157,23 @@ def test_a_result_that_is_not_by_prompt_is_refused(step: Any) -> None:
 def test_places_without_a_measure(text: str, said: str) -> None:
     with pytest.raises(bathyscope.OptionError, match=said):
         registry.expand([text])
+
+
+def test_a_file_that_ends_the_program_is_no_measure(tmp_path: Path) -> None:
+    (tmp_path / "ends_the_program.py").write_text("import sys\n\nsys.exit(3)\n")
+    with pytest.raises(bathyscope.OptionError, match=r"No measure could be taken from '.*:M' \(SystemExit: 3\); give"):
+        registry.expand([f"{tmp_path / 'ends_the_program.py'}:M"])
+
+
+def test_a_dataset_without_variables_is_refused(step: Any) -> None:
+    class Empty(step):  # type: ignore[misc]
+        def probe(self, *given: Any) -> Any:
+            probe = super().probe(*given)
+            probe.result = xr.Dataset
+            return probe
+
+    with pytest.raises(bathyscope.OptionError, match=r"The measure empty gives a dataset without variables in result"):
+        surveyed(Empty)
 
 
 def entry_point(name: str, value: str) -> importlib.metadata.EntryPoint:

@@ -88,6 +88,10 @@ def test_some_blocks_alone() -> None:
 def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(OptionError, match=r"pairs: block 5 is out of range; allowed: 0 to 4\."):
         bathyscope.survey(waves.loaded("llama"), IDS, ["pairs"], pairs={"blocks": (0, 5)})
+    with pytest.raises(
+        OptionError, match=r"pairs: blocks=\[1\] is a single block, and a pair has two; give two or more"
+    ):
+        bathyscope.survey(waves.loaded("llama"), IDS, ["pairs"], pairs={"blocks": (1,)})
     with pytest.raises(OptionError, match="have no label 'book'"):
         bathyscope.survey(waves.loaded("llama"), IDS, ["pairs"], pairs={"cluster": "book"})
     with pytest.raises(ModelError, match="pairs needs at least three blocks, one of which stays; this model has 2"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -422,4 +423,20 @@ def test_weights_that_are_no_floating_point_numbers_are_refused(
 def test_a_tensor_of_no_module_is_refused(changed: Callable[..., Path]) -> None:
     folder = changed(tensors=lambda stored: {**stored, "further": torch.zeros(2)})
     with pytest.raises(ModelError, match=r"has weights for layers that .* does not have \(further\)"):
+        bathyscope.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"lora_alpha": math.nan}, "lora_alpha: nan"),
+        ({"alpha_pattern": {"q_proj": math.inf}}, "alpha_pattern.q_proj: inf"),
+    ],
+)
+def test_settings_that_are_no_finite_numbers_are_refused(
+    settings: dict[str, Any], said: str, changed: Callable[..., Path]
+) -> None:
+    """Attention makes finite numbers of NaN on some processors, so that no check of the model sees it."""
+    folder = changed(settings=lambda written: written.update(settings))
+    with pytest.raises(ModelError, match=rf"adapter_config\.json that says {said}, and settings are finite numbers\."):
         bathyscope.load(folder)

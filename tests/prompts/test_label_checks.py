@@ -32,6 +32,7 @@ def test_values_become_pythons_own() -> None:
         ({"a\x1b[0m": 1}, "cannot be the name of a label"),
         ({3: 1}, "3 cannot be the name of a label"),
         ({"level": float("inf")}, "the label 'level' is inf, which JSON does not have; give a finite number or a text"),
+        ({"level": float("nan")}, "the label 'level' is NaN, which is no number; leave the label out"),
         ({"level": np.float32("-inf")}, "the label 'level' is -inf, which JSON does not have"),
         ({"level": 2**63}, "the label 'level' is 9223372036854775808, beyond the whole numbers of 64 bits"),
         ({"level": -(2**63) - 1}, "beyond the whole numbers of 64 bits that results keep; give it as a text"),

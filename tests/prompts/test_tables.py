@@ -125,3 +125,13 @@ def test_what_is_no_table_yet_is_refused() -> None:
 def test_a_table_is_kept_as_its_prompts() -> None:
     assert kept_source(pd.DataFrame(CHATS)) == list(resolve(CHATS).prompts)
     assert kept_source(["A text", TEXTS[0]]) == ["A text", *resolve(TEXTS[:1]).prompts]
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_two_columns_of_one_name_are_refused(library: str) -> None:
+    """A row keeps the last of them, so that another text would be measured."""
+    table: Any = pd.DataFrame([["One two", "Three"]], columns=["text", "text"])
+    if library == "pyarrow":
+        table = pyarrow.table([["One two"], ["Three"]], names=["text", "text"])
+    with pytest.raises(PromptError, match="the table has 2 columns named 'text'; keep one, or rename the others"):
+        kept_source(table)

@@ -292,6 +292,10 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(llama: Pa
 
 def test_a_text_for_other_tools_takes_the_configuration_alone(llama: Path) -> None:
     (llama / "model.safetensors").unlink()
+    for option in ({"shard_bytes": 5}, {"evidence": "It costs little."}):
+        (name,) = option
+        with pytest.raises(OptionError, match=rf"{name}=.* is of a checkpoint, and emit='layers' writes none; leave"):
+            bathyscope.export(llama, "drop:1", emit="layers", **option)  # type: ignore[arg-type]
     assert bathyscope.export(llama, "drop:1", emit="layers") == "0,2,3,4"
     assert bathyscope.export(waves.loaded("llama"), "swap:0", emit="layers") == "1,0,2,3,4"
     with pytest.raises(ModelError, match=r"holds no model\.safetensors and no index"):

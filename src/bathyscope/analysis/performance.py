@@ -151,6 +151,9 @@ def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
 
 
 def _require_others(covariates: Sequence[str], score: str) -> None:
+    repeated = next((name for name in covariates if list(covariates).count(name) > 1), None)
+    if repeated is not None:
+        raise OptionError(f"covariates={list(covariates)} names {repeated!r} twice; name each column once.")
     taken = [name for name in covariates if name in (*_TEXTS, LAYERS, score)]
     if taken:
         raise OptionError(

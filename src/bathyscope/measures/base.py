@@ -295,6 +295,8 @@ class Measure(abc.ABC, Generic[Options]):
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         """The observer for one batch; ``indices`` are the prompts' numbers in the survey."""
+        if not self.derived:
+            raise TypeError(f"{self.name} has no method probe(), which gives what observes a batch")
         raise TypeError(f"{self.name} is derived from other measures and observes nothing itself")
 
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:

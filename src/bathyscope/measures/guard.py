@@ -85,6 +85,11 @@ def require_dataset(measure: Measure[Any], result: Any) -> xr.Dataset:
             f"The measure {measure.name} gives a {type(result).__name__} in result(). Return an xarray.Dataset whose "
             "variables begin with the dimension 'prompt'."
         )
+    if not result.data_vars:
+        raise OptionError(
+            f"The measure {measure.name} gives a dataset without variables in result(). Return one whose variables "
+            "begin with the dimension 'prompt'."
+        )
     return result
 
 
@@ -142,7 +147,8 @@ def _named(name: str, place: str) -> Iterator[None]:
             raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise OptionError(
-            f"The measure {name} failed in {place} with {reason}. Correct its code; the traceback shows the line."
+            f"The measure {name} failed in {place} with {reason}. Correct its code; the traceback shows the line (in "
+            "a shell with --debug)."
         ) from error
 
 

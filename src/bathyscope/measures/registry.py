@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -70,7 +70,7 @@ def expand(requested: Iterable[Asked], without: Container[str] = ()) -> dict[str
             if declarations.setdefault(declaration.name, declaration) != declaration:
                 raise OptionError(f"Two measures are called {declaration.name!r}; give one of them another name.")
             needed = [name for name in declaration.requires if name not in declarations and name not in without]
-            declarations |= {name: _named(name) for name in needed}
+            declarations |= {name: _required(declaration, name) for name in needed}
     if not declarations:
         raise OptionError(f"No measure asked for; allowed: {_allowed()}.")
     built_in = [name for name in MEASURES if name in declarations]
@@ -171,12 +171,13 @@ def plug_ins() -> dict[str, Declaration]:
 def declaration_of(measure: type[Measure[Any]]) -> Declaration:
     """What a measure's class says of itself."""
     name = measure.name
-    if not name.isidentifier() or name in _RESERVED:
+    if not isinstance(name, str) or not name.isidentifier() or name in _RESERVED:
         raise OptionError(
             f"{measure.__qualname__} cannot be called {name!r}; a measure's name is made of letters, digits and "
             f"underscores, and is none of {', '.join(sorted(_RESERVED))}."
         )
     _require_options_type(measure)
+    _require_names(measure)
     return Declaration(
         name,
         (inspect.getdoc(measure) or name).splitlines()[0],
@@ -207,6 +208,17 @@ def _require_options_type(measure: type[Measure[Any]]) -> None:
     require_allowed(defaults, measure.name)
 
 
+def _require_names(measure: type[Measure[Any]]) -> None:
+    """Refuse what a measure reads from where it is no list of names, such as a text, of whose letters each is one."""
+    requires: Any = measure.requires
+    is_list = isinstance(requires, Sequence) and not isinstance(requires, str)
+    if not is_list or not all(isinstance(name, str) for name in requires):
+        raise OptionError(
+            f"{measure.__qualname__}.requires is {describe_value(requires)} and no list of measures; give their names, "
+            "such as ('lens',)."
+        )
+
+
 def _declared(item: Asked) -> list[Declaration]:
     if isinstance(item, str):
         return [*MEASURES.values(), *plug_ins().values()] if item == "all" else [_named(item)]
@@ -223,6 +235,14 @@ def _declared(item: Asked) -> list[Declaration]:
             f"{kind.__qualname__} cannot be called {declaration.name!r}, which is a measure of the package."
         )
     return [declaration if isinstance(item, type) else replace(declaration, instance=item)]
+
+
+def _required(declaration: Declaration, name: str) -> Declaration:
+    """Return a measure that another one reads from; a message that it is unknown names that other one."""
+    try:
+        return _named(name)
+    except OptionError as error:
+        raise OptionError(f"The measure {declaration.name} requires {name!r}: {error}") from error
 
 
 def _named(name: str) -> Declaration:
@@ -254,7 +274,8 @@ def _load_from_text(text: str) -> Declaration:
     place, _, name = text.rpartition(":")
     try:
         measure = getattr(_run_file(Path(place)) if place.endswith(".py") else importlib.import_module(place), name)
-    except Exception as error:
+    # a file that ends the program would do so without a word
+    except (Exception, SystemExit) as error:
         raise OptionError(
             f"No measure could be taken from {text!r} ({type(error).__name__}: {error}); give module:Class or "
             "file.py:Class."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -214,6 +215,7 @@ def _settings(name: str, folder: Path) -> Mapping[str, Any]:
             f"{name} is an adapter by {settings['peft_type']}, which puts states in front of a prompt and changes no "
             "layer; such adapters are not read. Give one that changes layers, such as LoRA."
         )
+    _require_finite(name, settings)
     for setting in _OTHER_CODE:
         if settings.get(setting) is not None:
             raise ModelError(
@@ -221,6 +223,18 @@ def _settings(name: str, folder: Path) -> Mapping[str, Any]:
                 "you trust it (merge_and_unload()), and give the merged model."
             )
     return settings
+
+
+def _require_finite(name: str, settings: Mapping[str, Any], inside: str = "") -> None:
+    """Refuse a setting that is NaN or infinite, which kernels of attention make finite numbers of all the same."""
+    for setting, value in settings.items():
+        if isinstance(value, Mapping):
+            _require_finite(name, value, f"{inside}{setting}.")
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ModelError(
+                f"{name} has an {ADAPTER} that says {inside}{setting}: {value}, and settings are finite numbers. "
+                "Download it, or save the adapter, again."
+            )
 
 
 def _shapes(adapter: Adapter) -> dict[str, tuple[int, ...]]:

@@ -95,7 +95,7 @@ def _require_modest(declared: Mapping[str, Any]) -> None:
     nested = declared.get("text_config")
     for config in (declared, *([nested] if isinstance(nested, Mapping) else [])):
         _require_no_kernels(config)
-        if (fault := _unusable_base(config)) is not None:
+        if (fault := _unusable_base(config) or _unusable_number(config)) is not None:
             raise OSError(f"its config.json says {fault}")
         labels = config.get("num_labels")
         if isinstance(labels, int) and labels > _MOST_LABELS:
@@ -113,6 +113,16 @@ def _unusable_base(config: Mapping[str, Any]) -> str | None:
             base = entries.get(name)
             if isinstance(base, int | float) and not 0 < base < math.inf:
                 return f"{name}: {base}; rotary frequencies are powers of a finite number above 0"
+    return None
+
+
+def _unusable_number(config: Mapping[str, Any]) -> str | None:
+    """A clause about a number by which every state would be NaN; None where all numbers can be computed with."""
+    for name, value in config.items():
+        if isinstance(value, float) and math.isnan(value):
+            return f"{name}: nan; give the number of the original"
+        if name.endswith(("_eps", "_epsilon")) and isinstance(value, int | float) and not 0 <= value < math.inf:
+            return f"{name}: {value}; a norm adds a finite number of 0 or more to what it takes the root of"
     return None
 
 

@@ -157,7 +157,7 @@ def _read_csv(path: Path, separator: str = ",") -> Iterator[Row]:
             names = table.fieldnames or ()
             if separator == ",":
                 _require_commas(path, names)
-            _require_distinct(path, names)
+            require_distinct(path, names)
             for row in table:
                 if None in row:
                     raise PromptError(
@@ -179,13 +179,17 @@ def _require_commas(path: Path, columns: Sequence[str]) -> None:
         )
 
 
-def _require_distinct(path: Path, columns: Sequence[str]) -> None:
-    """Refuse a table two of whose columns have one name, since a row would keep the last of them alone."""
+def require_distinct(table: Path | str, columns: Sequence[str]) -> None:
+    """Refuse a table two of whose columns have one name, since a row would keep the last of them alone.
+
+    Args:
+        table: its path, or what messages call it.
+    """
     repeated = next((name for name, times in Counter(columns).items() if name and times > 1), None)
     if repeated is not None:
         raise PromptError(
-            f"{path} has {columns.count(repeated)} columns named {elided(repr(repeated), 40)}; keep one, or rename the "
-            "others."
+            f"{table} has {columns.count(repeated)} columns named {elided(repr(repeated), 40)}; keep one, or rename "
+            "the others."
         )
 
 
@@ -205,7 +209,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
     try:
         require_regular(path)
         with pyarrow.parquet.ParquetFile(path) as file:
-            _require_distinct(path, file.schema_arrow.names)
+            require_distinct(path, file.schema_arrow.names)
             _require_few_columns(path, file.metadata.num_columns)
             for batch in file.iter_batches(batch_size=rows_at_once(path, file.metadata)):
                 yield from batch.to_pylist()

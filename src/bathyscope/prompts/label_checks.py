@@ -61,6 +61,8 @@ def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
                 "it as a text."
             )
         # Python reads and writes Infinity, and other programs do not: results print null, as of no label
+        if isinstance(plain, float) and math.isnan(plain):
+            raise PromptError(f"the label {name!r} is NaN, which is no number; leave the label out.")
         if isinstance(plain, float) and math.isinf(plain):
             raise PromptError(
                 f"the label {name!r} is {plain}, which JSON does not have; give a finite number or a text."

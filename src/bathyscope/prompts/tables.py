@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.files import Row
+from bathyscope.prompts.files import Row, require_distinct
 
 _MISSING: Final = ("NAType", "NaTType")
 """Types of pandas for a value that is missing."""
@@ -34,10 +34,11 @@ def rows_of(table: Any) -> list[Row]:
     """Return the rows of a table in memory, as plain Python values.
 
     Raises:
-        PromptError: a query that was not run.
+        PromptError: a query that was not run, or two columns of one name.
     """
     if is_unread(table):
         raise PromptError("Prompts are given as a query that was not run; give its frame (query.collect()).")
+    require_distinct("the table", [str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))])
     if hasattr(table, "to_dicts"):
         rows = table.to_dicts()
     elif hasattr(table, "to_pylist"):

@@ -9,6 +9,7 @@ from typing import Any
 from bathyscope.core.calls import takes
 from bathyscope.core.paths import require_writable
 from bathyscope.core.schedule_text import names_runs
+from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, alone
 from bathyscope.model.place import here
@@ -71,6 +72,8 @@ def export(
     """
     _require_model_first(model)
     _require_one_result(folder, emit)
+    if emit is not None:
+        _require_no_checkpoint_options(emit, evidence, shard_bytes)
     if revision is not None and not isinstance(model, str | Path):
         raise OptionError(
             f"revision={revision!r} is of a model on the hub, and the model given is in memory already; leave revision "
@@ -119,6 +122,16 @@ def _require_one_result(folder: Any, emit: Any) -> None:
             f"export() writes a checkpoint into a folder (--out), or gives a text by emit= (--emit); {what} asked for, "
             "give one of them."
         )
+
+
+def _require_no_checkpoint_options(emit: Emit, evidence: str, shard_bytes: int) -> None:
+    """Refuse options of a checkpoint, of which a text for other tools holds nothing."""
+    for name, value in (("evidence", evidence), ("shard_bytes", shard_bytes)):
+        if value != getattr(ExportOptions, name):
+            raise OptionError(
+                f"{name}={elided(repr(value), 40)} is of a checkpoint, and emit={emit!r} writes none; leave {name} "
+                "out, or give a folder (--out) in place of emit."
+            )
 
 
 def emitted(schedule: Schedule, model: str, dtype: str, form: Emit, revision: str | None = None) -> str:

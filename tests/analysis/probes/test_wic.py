@@ -227,3 +227,13 @@ def test_mistakes(
 def test_a_model_without_a_tokenizer_is_refused(idle: PreTrainedModel) -> None:
     with pytest.raises(ModelError, match="this model has no tokenizer; load it with tokenizer="):
         wic_probe(idle, xor_rows(30, 0), xor_rows(30, 1), **QUICK)
+
+
+def test_rows_that_a_probe_is_fitted_to_and_judged_by_are_told(
+    idle: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    rows = xor_rows(30, 0)
+    with pytest.warns(
+        UserWarning, match=r"^1 of 2 validation rows are training rows too \(first: row 2\), which a probe"
+    ):
+        wic_probe(load(idle, tokenizer=tokenizer), rows, [GOOD, rows[7]], **QUICK)

@@ -278,3 +278,13 @@ def test_a_head_that_is_turned_round_reads_worse_than_guesses(tmp_path: Path, re
     hf.save_pretrained(tmp_path / "model")
     with pytest.warns(UserWarning, match="worse than equal guesses"):
         opened(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_states_that_are_all_zero_are_of_no_model(name: str, tmp_path: Path) -> None:
+    written(tmp_path, name)
+    for path in (tmp_path / "dump").glob("*.safetensors"):
+        tensors = load_file(path)
+        save_file(tensors | {"hidden_states": torch.zeros_like(tensors["hidden_states"])}, path)
+    with pytest.raises(ModelError, match="is not the embedding of the head's checkpoint, at"):
+        opened(tmp_path)

@@ -325,6 +325,10 @@ def test_what_is_asked_wrongly_is_refused_before_any_forward(
     assert not (tmp_path / "out").exists()
     with pytest.raises(OptionError, match="limit=0 is out of range; allowed: 1 or more"):
         evaluate(bundled, ["arc_easy"], data=arc, limit=0)
+    with pytest.raises(OptionError, match=r"^data=5 is no dict; give one of tasks and files:"):
+        load_benchmarks(["arc_easy"], 5)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"^data\['arc_easy'\]=5 is no path; give it as text"):
+        evaluate(bundled, ["arc_easy"], data={"arc_easy": 5})  # type: ignore[dict-item]
     with pytest.raises(OptionError, match="batch_size=-1 is out of range"):
         evaluate(bundled, ["arc_easy"], data=arc, batch_size=-1)
     with pytest.raises(OptionError, match="Unknown schedule 'dorp'"):

@@ -124,6 +124,19 @@ def test_orders_that_cannot_run_are_refused() -> None:
             bathyscope.repeat_scan(model, ids, longest=1, orders=[text], progress=False)
 
 
+@pytest.mark.parametrize(
+    ("orders", "said"),
+    [
+        (["repeat:1+1"], "'repeat:1\\+1' is the same order as that of the window 1, which is tried already; leave it"),
+        (["drop:1", "order:0-2-3-4"], "'order:0-2-3-4' is the same order as 'drop:1', which is tried already; leave"),
+    ],
+)
+def test_an_order_is_tried_once(orders: list[str], said: str) -> None:
+    model, ids = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (9, 12))
+    with pytest.raises(OptionError, match=f"^orders: {said}"):
+        bathyscope.repeat_scan(model, ids, longest=1, orders=orders, progress=False)
+
+
 def test_a_choice_that_is_unknown_is_refused() -> None:
     model, ids = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (12, 9, 12, 9, 12))
     calls: list[Callable[[], object]] = [

@@ -21,6 +21,7 @@ from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
+from bathyscope.errors import warn
 from bathyscope.labels import Label, Table, interval
 from bathyscope.model import Model, ModelArgument
 from bathyscope.statistics.sampling import Sampling
@@ -78,6 +79,7 @@ def wic_probe(
         limit = ready.max_tokens
         fitted = read_pairs(train, "train", ready.tokenizer, count=train_rows, max_tokens=limit)
         judged = read_pairs(validation, "validation", ready.tokenizer, max_tokens=limit)
+        _warn_of_shared(fitted, judged)
         labels, held_out_labels = _labels(fitted), _labels(judged)
         settings.require_rows(labels, "Training rows")
         settings.require_rows(held_out_labels, "Validation rows", least=1)
@@ -115,6 +117,17 @@ def _conclude(data: xr.Dataset) -> str:
 
 
 _FINDING: Final = Finding(_TABLE, _conclude, _tabulate, "wic")
+
+
+def _warn_of_shared(fitted: Sequence[WordPair], judged: Sequence[WordPair]) -> None:
+    """Warn of rows that a probe is fitted to and judged by."""
+    seen = {pair.uses for pair in fitted}
+    shared = [number for number, pair in enumerate(judged, start=1) if pair.uses in seen]
+    if shared:
+        warn(
+            f"{len(shared)} of {len(judged)} validation rows are training rows too (first: row {shared[0]}), which a "
+            "probe may know by heart. Give other rows to judge by (validation=, --validation)."
+        )
 
 
 def _labels(pairs: Sequence[WordPair]) -> NDArray[np.int64]:

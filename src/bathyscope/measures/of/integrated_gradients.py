@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from bathyscope.core.descriptions import described
-from bathyscope.errors import warn
+from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
@@ -115,9 +115,20 @@ class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         from bathyscope.wavefront.gradients.differentiable import require_differentiable
 
+        self._require_mode_of_option()
         self.sites = self._available(facts)
         self.choose(facts, prompts)
         require_differentiable(facts.anatomy, self.name)
+
+    def _require_mode_of_option(self) -> None:
+        """Refuse the number of nodes or steps of the other mode, which would change nothing."""
+        mode, name, other = {"fast": ("exact", "steps", "fast"), "exact": ("fast", "nodes", "exact")}[self.options.mode]
+        value = getattr(self.options, name)
+        if value != getattr(IntegratedGradientsOptions, name):
+            raise OptionError(
+                f"integrated_gradients: {name}={value} is of mode={mode!r}, and mode={other!r} takes none; give "
+                f"mode={mode!r}, or leave {name} out."
+            )
 
     def _available(self, facts: ModelFacts) -> tuple[str, ...]:
         """The asked sites that this model has."""

@@ -5,6 +5,7 @@ from functools import partial
 from os import PathLike, fspath
 from typing import Annotated, Any, Final, Literal, Protocol, runtime_checkable
 
+from bathyscope.errors import OptionError
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Range
@@ -61,6 +62,13 @@ class JacobianLensOptions:
         if isinstance(self.lens, PathLike):
             object.__setattr__(self, "lens", fspath(self.lens))
         object.__setattr__(self, "prompts", kept_source(self.prompts))
+        fitting = ("directions", "skip_first", "memory", "translated")
+        changed = next((name for name in fitting if getattr(self, name) != getattr(type(self), name)), None)
+        if self.lens is not None and changed is not None:
+            raise OptionError(
+                f"jacobian_lens: {changed}={getattr(self, changed)!r} is of fitting a lens to prompts, and lens= is "
+                f"fitted already; leave {changed} out, or give prompts in place of lens."
+            )
 
 
 DECLARATION: Final = Declaration(

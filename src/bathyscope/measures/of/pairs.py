@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from bathyscope.core.common_options import Level, PromptLabel
 from bathyscope.core.descriptions import described
-from bathyscope.errors import ModelError, warn
+from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declaration import Declaration
@@ -54,6 +54,13 @@ class PairsOptions:
     level: Level = 0.95
     cluster: PromptLabel = None
     read_tokens: ReadTokens = None
+
+    def __post_init__(self) -> None:
+        if self.blocks is not None and len(self.blocks) == 1:
+            raise OptionError(
+                f"pairs: blocks={list(self.blocks)} is a single block, and a pair has two; give two or more, or drop "
+                "in place of pairs (drop.blocks)."
+            )
 
 
 DECLARATION: Final = Declaration(

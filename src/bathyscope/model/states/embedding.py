@@ -157,4 +157,6 @@ def _has_direction(vector_D: Tensor, row_D: Tensor, size: float, dtype: torch.dt
     factor = float(vector_D @ row_D) / max(float(row_D @ row_D), torch.finfo(torch.float64).tiny)
     kind = torch.finfo(dtype)
     room = _ROUNDINGS * (size * kind.eps / 2 + kind.smallest_normal * len(row_D) ** 0.5)
-    return factor >= 0 and float((vector_D - factor * row_D).norm()) <= room
+    # no difference at all is one of two rows only where rounding hides theirs: states that are all zero tell nothing
+    is_seen = factor > 0 or float(row_D.norm()) <= room
+    return is_seen and factor >= 0 and float((vector_D - factor * row_D).norm()) <= room

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from bathyscope.core.network import cache_alone_without_network
+from bathyscope.core.paths import given_path
 from bathyscope.core.text import counted
 from bathyscope.errors import OptionError, PromptError, describe_value, did_you_mean, warn
 from bathyscope.prompts.files import check_exists, read_rows
@@ -61,7 +62,7 @@ def load_benchmarks(
         PromptError: documents, or a YAML file of a task, cannot be read or do not suit.
     """
     require_harness()
-    files = {name: Path(path).expanduser() for name, path in (data or {}).items()}
+    files = _read_files(data)
     for path in files.values():
         check_exists(path)
     if not tasks:
@@ -94,6 +95,15 @@ def load_benchmarks(
         _require_scored(benchmark.name, benchmark.task)
     # a task may come twice, by itself and with its group
     return tuple({benchmark.name: benchmark for benchmark in benchmarks}.values())
+
+
+def _read_files(data: Mapping[str, str | Path] | None) -> dict[str, Path]:
+    """Return the file of every task that is given one."""
+    if data is not None and not isinstance(data, Mapping):
+        raise OptionError(
+            f"data={describe_value(data)} is no dict; give one of tasks and files: {{'arc_easy': 'rows.jsonl'}}."
+        )
+    return {name: given_path(path, f"data[{name!r}]") for name, path in (data or {}).items()}
 
 
 def _require_own_names(own_tasks: Mapping[str, "_Named"], listed: Sequence[str]) -> None:

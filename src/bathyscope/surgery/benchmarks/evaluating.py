@@ -77,10 +77,6 @@ def evaluate(
     Example:
         >>> bathyscope.evaluate(model, ["hellaswag"], ["drop"], limit=100, out="runs/hellaswag")  # doctest: +SKIP
     """
-    if data is not None and not isinstance(data, Mapping):
-        raise OptionError(
-            f"data={describe_value(data)} is no dict; give one of tasks and files: {{'arc_easy': 'rows.jsonl'}}."
-        )
     if not isinstance(schedules, Iterable | Plan):
         raise OptionError(f"schedules={describe_value(schedules)} is no list; give one, such as ['drop', 'swap'].")
     place = None if out is None else folder_path(out, "out")

@@ -195,7 +195,8 @@ def repeat_scan(
     """
     with alone(model):
         ready = loaded(model, prompts)
-        schedules = {**_list_windows(ready.n_blocks, longest), **_read_orders(orders, ready)}
+        schedules = _list_windows(ready.n_blocks, longest)
+        schedules |= _read_orders(orders, ready, schedules)
         trial = read_trial(
             ready,
             prompts,
@@ -283,9 +284,22 @@ def _require_several_answers(prompts: int, answers: int) -> None:
         )
 
 
-def _read_orders(orders: Sequence[str], model: Model) -> Windows:
-    """Return further orders by their text."""
-    return {text: (-1, -1, _read_order(text, model)) for text in orders}
+def _read_orders(orders: Sequence[str], model: Model, windows: Windows) -> Windows:
+    """Return further orders by their text, none of which is tried already: all that are tried widen the intervals.
+
+    Raises:
+        OptionError: two texts of one order, or that of a window.
+    """
+    further: Windows = {}
+    for text in orders:
+        schedule = _read_order(text, model)
+        tried = {**windows, **further}
+        same = next((name for name, (*_, other) in tried.items() if other == schedule), None)
+        if same is not None:
+            what = f"that of the window {same}" if same in windows else repr(same)
+            raise OptionError(f"orders: {text!r} is the same order as {what}, which is tried already; leave it out.")
+        further[text] = (-1, -1, schedule)
+    return further
 
 
 def _read_order(text: str, model: Model) -> Schedule:
