@@ -122,7 +122,7 @@ def _show_table(rows: Sequence[Row]) -> None:
         ]
         edges = ["~" if row[key.replace("accuracy", "on_edge")] else "" for key in accuracies]
         shares = [f"{row[key]:.2f}{edge}" for key, edge in zip(accuracies, edges)]
-        cells.append([row["blocks"], row["seed"], *shares, *slopes])
+        cells.append([str(row["blocks"]), str(row["seed"]), *shares, *slopes])
     title = (
         "Share of held-out problems solved by steps k (~: the interval holds the threshold); slopes over solved k / "
         "over all right answers, * Holm < 5 %"

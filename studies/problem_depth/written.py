@@ -71,7 +71,7 @@ def written_tokens(model: Model, asked: Sequence[Encoded]) -> list[tuple[int, ..
 def single_steps(problems: Sequence[Problem], model: Model) -> list[Prompt]:
     """Every written state of every problem, the answer among them, as a prompt that ends with it.
 
-    Labels: the ``problem``, its ``steps``, the ``place`` of the state, and whether it has ``moved`` from the last.
+    Labels: the ``problem``, its ``steps``, the ``turn`` of the state, and whether it has ``moved`` from the last.
 
     Raises:
         OptionError: problems that do not ask where a point is sent.
@@ -81,7 +81,7 @@ def single_steps(problems: Sequence[Problem], model: Model) -> list[Prompt]:
         one = encode(problem, model.tokenizer, steps=True, score_steps=True)
         start, moving = len(one.ids) - one.scored, moving_factors(problem.question.split())
         for place in range(1, one.scored):
-            labels = {LEVEL: int(problem.labels["k"]), "place": place, "problem": number}
+            labels = {LEVEL: int(problem.labels["k"]), "turn": place, "problem": number}
             labels["moved"] = int(place in moving)
             prompts.append(Prompt(ids=one.ids[: start + place], answer_tokens=1, labels=labels))
     return prompts
@@ -99,9 +99,9 @@ def step_slopes(value: xr.DataArray) -> xr.Dataset:
         ``_low`` and ``_high`` (least squares, Student's interval over problems, errors clustered by problem). NaN where
         all states read alike.
     """
-    labels = {name: value[name].values for name in (LEVEL, "place", "moved", "problem")}
-    places = np.unique(labels["place"])
-    columns = np.column_stack([labels[LEVEL], labels["moved"], labels["place"][:, None] == places]).astype(np.float64)
+    labels = {name: value[name].values for name in (LEVEL, "turn", "moved", "problem")}
+    places = np.unique(labels["turn"])
+    columns = np.column_stack([labels[LEVEL], labels["moved"], labels["turn"][:, None] == places]).astype(np.float64)
     freedom = len(np.unique(labels["problem"])) - 1
     reach = float(stats.t.ppf((1 + COVERAGE) / 2, freedom))
     found = np.full((value.sizes["reading"], 2, 3), np.nan)

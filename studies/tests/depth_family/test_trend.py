@@ -60,7 +60,7 @@ def test_prompts_are_paired() -> None:
 def test_one_curve_over_relative_depth_has_the_proportional_slope() -> None:
     """Models that do the same at the same relative depth; averaged over where in a block, since whole numbers round."""
     places = 0.5 + (np.arange(8) + 0.5) / 8 / BLOCKS[0]
-    found = [depth_trend([sampled(blocks, place) for blocks in BLOCKS], resamples=2) for place in places]
+    found = [depth_trend([sampled(blocks, place) for blocks in BLOCKS], resamples=20) for place in places]
     gap = xr.concat([one["slope"] - one["slope_proportional"] for one in found], "place").mean("place")
     exact = ["interpolated_cosine", "interpolated_kl", "interpolated_overlap", "cosine", "kl", "overlap", "settle"]
     np.testing.assert_allclose(gap.sel(estimator=exact), 0, atol=2e-3)

@@ -112,7 +112,7 @@ def test_slopes_find_what_was_put_in() -> None:
     labels = np.array([(k, place, rng.integers(2), n) for n, k in enumerate([1, 2, 3, 4] * 10) for place in (1, 2, 3)])
     steps, place, moved, problem = labels.T
     values = np.stack([0.5 * steps - 2.0 * moved + place**2 + 0.1 * rng.normal(size=len(steps)), np.ones(len(steps))])
-    coords = {"steps": steps, "place": place, "moved": moved, "problem": problem}
+    coords = {"steps": steps, "turn": place, "moved": moved, "problem": problem}
     own = xr.DataArray(
         values, {"reading": ["a", "b"], **{n: ("prompt", v) for n, v in coords.items()}}, ("reading", "prompt")
     )
