@@ -24,7 +24,8 @@ NOT_DRAWN_HERE = {
     *("translated_lens.kl", "translated_lens.top1_agreement", "translated_lens.prediction_depth"),
     *("jacobian_lens.kl", "jacobian_lens.top1_agreement", "jacobian_lens.trust"),
     *(f"patching.{name}_N" for name in ("prompt", "attention", "mlp")),
-    # of options that are off
+    # of named places, and of options that are off
+    *("erasure.effect_at", "erasure.effect_future_at", "patching.recovered_at", "patching.kl_at"),
     *("drop.kl_direct", "drop.loss_direct", "drop.self_repair", "swap.kl_parallel", "swap.loss_parallel"),
 }
 """Panels that need a model with loops or a tokenizer, more prompts, pairs of them, or others to fit to."""

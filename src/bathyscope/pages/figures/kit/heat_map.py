@@ -16,7 +16,7 @@ from bathyscope.core.text import elided
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import log_ticks, whole_numbers
 from bathyscope.pages.figures.kit.colours import Colours
-from bathyscope.pages.figures.kit.texts import break_title, drawn_text, measure_text
+from bathyscope.pages.figures.kit.texts import drawn_text, measure_text
 
 _TOKEN_POINTS: Final = 7
 _MARK_POINTS: Final = 4.5
@@ -179,7 +179,7 @@ def draw_heat(ax: Axes, heat: HeatMap, *, labels: bool = True, ticks: int = 9) -
     ax.set_facecolor(style.VOID)
     ax.grid(visible=False)
     # Triangles need room between the map and its title.
-    ax.set_title(break_title(heat.title))
+    ax.set_title(heat.title)
     ax.xaxis.set_major_locator(whole_numbers(ticks))
     if heat.rows.pieces is None:
         ax.yaxis.set_major_locator(whole_numbers(ticks))

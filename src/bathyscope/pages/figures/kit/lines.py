@@ -22,7 +22,6 @@ from bathyscope.pages.figures.kit.curve_axes import (
 )
 from bathyscope.pages.figures.kit.lines_together import join_runs
 from bathyscope.pages.figures.kit.series import DEPTH_LABEL, PLACES, Axis, Curve, Series, nth_look, summarise_curve
-from bathyscope.pages.figures.kit.texts import break_title
 from bathyscope.pages.figures.options import FigureOptions
 
 _DEPTHS: Final = {DEPTH_LABEL, *(label for dimension, label in PLACES.items() if dimension != "head")}
@@ -151,7 +150,7 @@ def name_curves(line_panel: Panel, names: Sequence[str]) -> Panel:
 def _draw_curves(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
     ax = figure.subplots()
     fill_axes(ax, curves, axis, is_logarithmic(curves, axis))
-    ax.set_title(break_title(axis.title))
+    ax.set_title(axis.title)
     handles, labels = ax.get_legend_handles_labels()
     if len(handles) > 1:
         legend.draw_legend(figure, handles, labels)

@@ -19,7 +19,6 @@ from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import whole_numbers
 from bathyscope.pages.figures.kit.forest import name_rows
 from bathyscope.pages.figures.kit.summary import Summary, summarise
-from bathyscope.pages.figures.kit.texts import break_title
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.prompts.parts import clusters_in
 
@@ -97,7 +96,7 @@ def _draw_strip(figure: FigureBase, rows: Sequence[PromptValues], summaries: Seq
     ax.set_xlim(scale.low - margin, scale.high + margin)
     if scale.whole:
         ax.xaxis.set_major_locator(whole_numbers())
-    ax.set(xlabel=scale.label, title=break_title(scale.title))
+    ax.set(xlabel=scale.label, title=scale.title)
 
 
 def _describe_row(row: PromptValues, summary: Summary) -> str:

@@ -13,8 +13,6 @@ from bathyscope.pages.figures.kit import style
 _POINTS_PER_INCH: Final = 72
 _LONGEST: Final = 200
 _PLACE_LETTERS: Final = 20
-_TITLE_ROOM: Final = style.PANEL_SIZE[0] - 0.8
-"""Inches from the left of the axes of a panel to its edge, without ticks and their label."""
 
 
 def drawn_text(text: str) -> str:
@@ -49,11 +47,6 @@ def fit_line(text: str, room: float, points: float, weight: str = "bold") -> str
     while len(line) > 1 and (width := measure_text(line, points, weight)) > room:
         line = elided(line.removesuffix("…"), max(1, min(len(line) - 2, int(len(line) * room / width))))
     return line
-
-
-def break_title(title: str) -> str:
-    """Break the title of a panel of the usual width; a narrower figure breaks it further."""
-    return break_lines(title, _TITLE_ROOM, style.TITLE_POINTS)
 
 
 def break_lines(text: str, room: float, points: float, weight: str = "bold") -> str:
