@@ -153,7 +153,7 @@ def _clusters(calibration: Prompts, label: str | None) -> IntArray | None:
     if label is None or label not in calibration.labels:
         return None
     member = parts(cluster_names(calibration, label))[1].copy()
-    alone = member < 0
-    member[alone] = len(member) + np.arange(alone.sum())
+    unlabelled = member < 0
+    member[unlabelled] = len(member) + np.arange(unlabelled.sum())
     is_each_alone = len(np.unique(member)) == len(member)
     return None if is_each_alone else drawn_together(member, copies_in(calibration))
