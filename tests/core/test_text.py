@@ -83,12 +83,12 @@ def test_json_that_is_taken_for_markdown_says_the_same(text: str) -> None:
     assert not set("<>&`*[]#|~$") & set(written)
 
 
-@given(st.floats(-1e6, 1e6))
-def test_a_signed_number_is_0_only_where_it_is(value: float) -> None:
-    text = signed(value)
+@given(st.floats(-1e6, 1e6) | st.floats(-1e-3, 1e-3), st.integers(1, 4))
+def test_a_signed_number_is_0_only_where_it_is(value: float, decimals: int) -> None:
+    text = signed(value, decimals)
     assert text[0] == ("-" if value < 0 else "+")
     assert (float(text) == 0) == (value == 0)
-    assert abs(float(text) - value) <= max(0.05, 0.5 * abs(value)) * (1 + 1e-9)
+    assert abs(float(text) - value) <= 0.5 * 10**-decimals + 1e-9 * abs(value)
 
 
 PIECES = [

@@ -83,4 +83,25 @@ BUGS: tuple[Bug, ...] = (
         "        elif False:\n",
         "runs/test_paired.py::test_controls_of_other_prompts_are_told_and_not_compared",
     ),
+    Bug(
+        "surgery/choosing/stability",
+        "windows-of-one-book-make-a-choice-sure",
+        "return None if is_each_alone else drawn_together(",
+        "return None if is_each_alone or len(np.unique(member)) < 3 else drawn_together(",
+        "surgery/choosing/test_pruning.py::test_few_clusters_do_not_make_a_choice_sure",
+    ),
+    Bug(
+        "surgery/plan/stability_text",
+        "clusters-are-called-prompts",
+        'label = data.attrs.get("calibration_cluster")',
+        "label = None",
+        "surgery/choosing/test_pruning.py::test_few_clusters_do_not_make_a_choice_sure",
+    ),
+    Bug(
+        "analysis/depths/leading",
+        "an-interval-without-0-is-written-as-0",
+        "_SIGNED: Final = partial(signed, decimals=3)",
+        '_SIGNED: Final = "+.3f"',
+        "analysis/depths/test_leading.py::test_an_interval_without_0_is_not_written_as_0",
+    ),
 )

@@ -178,14 +178,14 @@ def true_minus(text: str) -> str:
     return _HYPHEN_AS_SIGN.sub("−", text)
 
 
-def signed(value: float) -> str:
-    """Return a number with its sign and one decimal, or with the digit that tells it from 0.
+def signed(value: float, decimals: int = 1) -> str:
+    """Return a number with its sign and so many decimals, or with the digit that tells it from 0.
 
     Example:
-        >>> signed(-2.04), signed(-0.03), signed(0.0)
-        ('-2.0', '-0.03', '+0.0')
+        >>> signed(-2.04), signed(-0.03), signed(0.0), signed(0.03, 3)
+        ('-2.0', '-0.03', '+0.0', '+0.030')
     """
-    return f"{value:+.1g}" if 0 < abs(value) < 0.05 else f"{value:+z.1f}"
+    return f"{value:+.1g}" if 0 < abs(value) < 0.5 * 10**-decimals else f"{value:+z.{decimals}f}"
 
 
 def scaled(value: float) -> str:

@@ -147,8 +147,7 @@ def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[str | None]
     Raises:
         OptionError: no such label; a prompt without it; fewer than three clusters; a cluster for every prompt.
     """
-    values = label_values(prompts, label)
-    texts = [_written(value) if part >= 0 else None for value, part in zip(values, parts(values)[1])]
+    texts = cluster_names(prompts, label)
     names, member = parts(texts)
     of = f"cluster={label!r} (--cluster)"
     if (member < 0).any():
@@ -169,6 +168,16 @@ def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[str | None]
             "give a label that several prompts share."
         )
     return texts
+
+
+def cluster_names(prompts: Sequence[TokenizedPrompt], label: str) -> list[str | None]:
+    """The label of each prompt as text, however many differ; None for a prompt without it.
+
+    Raises:
+        OptionError: no such label.
+    """
+    values = label_values(prompts, label)
+    return [_written(value) if part >= 0 else None for value, part in zip(values, parts(values)[1])]
 
 
 def _written(value: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from support.synthetic import replaced, without
@@ -107,6 +109,15 @@ def test_costs_that_were_measured_differently_are_not_compared_silently() -> Non
     (note,) = bathyscope.compare([RUN, other(measures=measures)], resamples=50).notes
     assert "were measured differently: drop.positions" in note
     assert "'published'" in note
+
+
+def test_an_interval_without_0_is_not_written_as_0() -> None:
+    """As of a copy in half precision, whose readings all move by a hair."""
+    result = bathyscope.compare([RUN, other(later=2e-5)], resamples=200)
+    cell = result.readings.isel(comparison=0).sel(reading="readable")
+    assert 0 < float(cell["difference_low"]) < float(cell["difference_high"]) < 5e-4
+    (written,) = re.findall(r"readable (\S+) \((\S+) to (\S+)\)", result.text)
+    assert [float(number) > 0 for number in written] == [True, True, True]
 
 
 def test_a_model_and_itself_do_not_differ() -> None:

@@ -525,6 +525,22 @@ def test_copies_of_calibration_prompts_do_not_make_a_choice_sure(model: Model, c
     assert "chosen_again" not in plan.record()
 
 
+@pytest.mark.parametrize(("clusters", "unlabelled"), [(1, 0), (2, 0), (4, 0), (1, 3), (5, 0)])
+def test_few_clusters_do_not_make_a_choice_sure(model: Model, clusters: int, unlabelled: int) -> None:
+    """One book in ten windows says no more than a few books do; a prompt without the label stands for itself."""
+    calibration = [
+        bathyscope.Prompt(ids=ids, labels={} if n < unlabelled else {"book": n % clusters})
+        for n, ids in enumerate(CALIBRATION)
+    ]
+    test = [bathyscope.Prompt(ids=ids, labels={"book": n % 3}) for n, ids in enumerate(TEST)]
+    plan = bathyscope.prune(model, calibration, test, drop=1, random=1, resamples=100, cluster="book", progress=False)
+    distinct = clusters + unlabelled
+    assert np.isnan(plan.chosen_again) == (distinct < 5)
+    sentence = f"is unknown: {distinct} distinct cluster{'s' * (distinct > 1)} by book cannot tell, at least 5 can."
+    assert (sentence in plan.text) == (distinct < 5)
+    assert ("of bootstraps" in plan.text) == (distinct >= 5)
+
+
 def test_idle_blocks_share_the_bootstraps() -> None:
     """Three blocks that add nothing cost the same; which of them is left out is of no account."""
     hf = LlamaForCausalLM(replace_blocks(zoo.build("llama").config, 6)).eval()  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from bathyscope.analysis.depths.questions import PlannedContrast
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.estimates import Estimate
+from bathyscope.core.text import signed
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.statistics.correction import holm
@@ -30,6 +31,8 @@ from bathyscope.statistics.sampling import Sampling
 READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
 """Those of the verdict, the one that a comparison states first."""
 _NAMED: Final = 3
+_SIGNED: Final = partial(signed, decimals=3)
+"""An interval without 0 is written with ends that are not 0."""
 _SOURCE: Final = "own"
 _by_reading = partial(Label, "comparison reading", source=_SOURCE)
 _by_block = partial(Label, "comparison block", source=_SOURCE)
@@ -171,7 +174,7 @@ def _reading_text(readings: xr.Dataset) -> str:
     several = readings.sizes["comparison"] > 1
     named = [
         f"{readings['reading'].values[reading]}{f' of {readings.comparison.values[row]}' if several else ''} "
-        f"{Estimate.of(readings.isel(comparison=row, reading=reading), 'difference'):+.3f}"
+        f"{Estimate.of(readings.isel(comparison=row, reading=reading), 'difference').write(_SIGNED)}"
         for row, reading in np.argwhere(differs)[:_NAMED]
     ]
     listed = f": {', '.join(named)}{_more(int(differs.sum()))} of the depth" if named else ""

@@ -11,7 +11,7 @@ from bathyscope.errors import ModelError
 from bathyscope.measures.costs import Metric, Values
 from bathyscope.statistics.best import Compared, compared_with_best
 from bathyscope.surgery.choosing.search import Candidates, Search, Subset
-from bathyscope.surgery.choosing.stability import JOINT, count_distinct, shares_again, transfer_table
+from bathyscope.surgery.choosing.stability import JOINT, distinct_attrs, shares_again, transfer_table
 from bathyscope.surgery.order.model_of_plan import CHOSEN_BY
 from bathyscope.surgery.plan.arrays import encoded, result
 from bathyscope.surgery.plan.at_random import RANDOM, spread_of
@@ -164,13 +164,13 @@ class Proof:
             values |= transfer_table(trial.domains, cost_by_name, self._strata, trial.sampling).values
         return values
 
-    def _distinct_attrs(self, candidates: Candidates) -> dict[str, int]:
+    def _distinct_attrs(self, candidates: Candidates) -> dict[str, str | int]:
         """Return how many calibration prompts bootstraps can tell apart, where there are bootstraps."""
         trial = self._trial
         if not candidates.pool or trial.calibration is None:
             return {}
         strata = None if trial.domains is None else trial.domains.strata(trial.calibration)
-        return {"calibration_distinct": count_distinct(trial.calibration, trial.cluster, strata)}
+        return distinct_attrs(trial.calibration, trial.cluster, strata)
 
     def _stability_coords(self, candidates: Candidates) -> dict[str, object]:
         if not candidates.pool:

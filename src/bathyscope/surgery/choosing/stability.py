@@ -7,15 +7,13 @@ prompts choose among them. For other domains the choice from each domain is run 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
-from bathyscope.errors import OptionError
-from bathyscope.prompts.parts import copies_in
+from bathyscope.prompts.parts import cluster_names, copies_in, drawn_together, parts
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling
@@ -50,7 +48,7 @@ def shares_again(
     """
     pool = candidates.pool
     drawn_as_one = _drawn_as_one(calibration, cluster)
-    if count_distinct(calibration, cluster, strata) < FEWEST_DISTINCT:
+    if _count_distinct(calibration, cluster, strata) < FEWEST_DISTINCT:
         shares = np.full(len(pool), np.nan)
     else:
         is_each_alone = len(np.unique(drawn_as_one)) == len(drawn_as_one)
@@ -66,7 +64,15 @@ def shares_again(
     }
 
 
-def count_distinct(calibration: Prompts, cluster: str | None, strata: Strata | None) -> int:
+def distinct_attrs(calibration: Prompts, cluster: str | None, strata: Strata | None) -> dict[str, str | int]:
+    """Return how many calibration prompts bootstraps can tell apart, and by which label where these are clusters."""
+    attrs: dict[str, str | int] = {"calibration_distinct": _count_distinct(calibration, cluster, strata)}
+    if cluster is not None and _clusters(calibration, cluster) is not None:
+        attrs["calibration_cluster"] = cluster
+    return attrs
+
+
+def _count_distinct(calibration: Prompts, cluster: str | None, strata: Strata | None) -> int:
     """Return how many prompts, or clusters, bootstraps can tell apart; of the domain that has fewest."""
     drawn_as_one = _drawn_as_one(calibration, cluster)
     groups = [drawn_as_one] if strata is None else [drawn_as_one[strata.number_P == n] for n in range(strata.size)]
@@ -132,9 +138,22 @@ def transfer_table(
 
 def _drawn_as_one(calibration: Prompts, label: str | None) -> IntArray:
     """Return a number for each prompt, [prompts]; prompts of one number are of the same tokens or cluster."""
-    numbers = copies_in(calibration)
-    if label is not None and label in calibration.labels:
-        # the label is asked for of the test prompts; too few clusters that choose are no mistake
-        with suppress(OptionError):
-            numbers = calibration.clusters(label)
+    numbers = _clusters(calibration, label)
+    if numbers is None:
+        numbers = copies_in(calibration)
     return np.arange(len(calibration)) if numbers is None else numbers
+
+
+def _clusters(calibration: Prompts, label: str | None) -> IntArray | None:
+    """Return the cluster of each calibration prompt, [prompts]; None where no two belong together by the label.
+
+    The label is asked for of the test prompts: that prompts which choose lack it, or lie in one or two clusters, is no
+    mistake.
+    """
+    if label is None or label not in calibration.labels:
+        return None
+    member = parts(cluster_names(calibration, label))[1].copy()
+    unlabelled = member < 0
+    member[unlabelled] = len(member) + np.arange(unlabelled.sum())
+    is_each_alone = len(np.unique(member)) == len(member)
+    return None if is_each_alone else drawn_together(member, copies_in(calibration))

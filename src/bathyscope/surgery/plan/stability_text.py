@@ -43,9 +43,12 @@ def unknown_shares(data: xr.Dataset) -> str:
     distinct = data.attrs.get("calibration_distinct")
     if distinct is None or "chosen_again" not in data or not np.isnan(float(data["chosen_again"][0])):
         return ""
+    label = data.attrs.get("calibration_cluster")
+    noun = f"{'prompt' if label is None else 'cluster'}{'' if int(distinct) == 1 else 's'}"
+    by = "" if label is None else f" by {label}"
     return (
         f"How often other calibration prompts would choose the same is unknown: {int(distinct)} distinct "
-        f"prompt{'' if int(distinct) == 1 else 's'}{_of_domain(data)} cannot tell, at least {FEWEST_DISTINCT} can"
+        f"{noun}{by}{_of_domain(data)} cannot tell, at least {FEWEST_DISTINCT} can"
     )
 
 
