@@ -55,7 +55,8 @@ REAL: Final[Mapping[RealModelName, PretrainedDemo]] = {
         stored_gemma3,
         "Gemma 3 270M unpacked from Q4_K_M",
         "python -m studies.real_model fetch --model gemma3 --accept-terms",
-        "540 MB to download unless stored, under the Gemma Terms of Use, 2.9 GB of memory, about nine minutes of one core",
+        "540 MB to download unless stored, under the Gemma Terms of Use, 2.9 GB of memory, "
+        "about nine minutes of one core",
     ),
 }
 
