@@ -73,7 +73,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "core/text",
         "a-small-move-reads-0",
-        'f"{value:+.1g}" if 0 < abs(value) < 0.05 else ',
+        'f"{value:+.1g}" if 0 < abs(value) < 0.5 * 10**-decimals else ',
         "",
         "core/test_text.py::test_a_signed_number_is_0_only_where_it_is",
     ),
