@@ -55,7 +55,6 @@ def test_a_flat_list_could_mean_two_things_and_is_refused(options: type, positio
             [[1], [2], [3]],
             "skip: positions has 3 lists for 2 prompts; give one list per prompt, or a single one for all.",
         ),
-        ([[1], [2, 3, 2]], "skip: positions of prompt 1 are [2, 3, 2]; give each once, since means would count one"),
         ([[0], [1]], "skip: position 0 of prompt 0 is out of range; this prompt has 5 tokens, allowed: 1 to 4."),
         ([[1], [7]], "skip: position 7 of prompt 1 is out of range; this prompt has 7 tokens, allowed: 1 to 6."),
         ([[1], [-1]], "position -1 of prompt 1 is out of range"),

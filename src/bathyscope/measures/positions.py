@@ -28,7 +28,7 @@ def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], 
     """Positions given by the caller, one list per prompt; a single list is taken for every prompt.
 
     Raises:
-        OptionError: wrong number of lists, a position that is not inside its prompt, or one that is there twice.
+        OptionError: wrong number of lists, or a position that is not inside its prompt.
     """
     if len(positions) == 1:
         positions = [positions[0]] * len(lengths)
@@ -38,11 +38,6 @@ def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], 
             "a single one for all."
         )
     for number, (prompt_positions, length) in enumerate(zip(positions, lengths)):
-        if len(set(prompt_positions)) < len(prompt_positions):
-            raise OptionError(
-                f"{measure}: positions of prompt {number} are {list(prompt_positions)}; give each once, since means "
-                "would count one twice."
-            )
         for t in prompt_positions:
             if not 1 <= t < length:
                 raise OptionError(

@@ -62,7 +62,7 @@ def load_benchmarks(
         PromptError: documents, or a YAML file of a task, cannot be read or do not suit.
     """
     require_harness()
-    files = _read_files(data)
+    files = files_of_tasks(data)
     for path in files.values():
         check_exists(path)
     if not tasks:
@@ -97,8 +97,12 @@ def load_benchmarks(
     return tuple({benchmark.name: benchmark for benchmark in benchmarks}.values())
 
 
-def _read_files(data: Mapping[str, str | Path] | None) -> dict[str, Path]:
-    """Return the file of every task that is given one."""
+def files_of_tasks(data: Mapping[str, str | Path] | None) -> dict[str, Path]:
+    """Return the file of every task that is given one.
+
+    Raises:
+        OptionError: what is given is no dict, or a file of it no path.
+    """
     if data is not None and not isinstance(data, Mapping):
         raise OptionError(
             f"data={describe_value(data)} is no dict; give one of tasks and files: {{'arc_easy': 'rows.jsonl'}}."

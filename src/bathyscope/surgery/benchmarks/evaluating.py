@@ -19,7 +19,7 @@ from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError, describe_value, warn
 from bathyscope.model import Model, alone, loaded
 from bathyscope.options import items_of
-from bathyscope.prompts.harness.loading import Benchmark, load_benchmarks
+from bathyscope.prompts.harness.loading import Benchmark, files_of_tasks, load_benchmarks
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.benchmarks.result import Evaluation, assemble, warn_of_cut_answers
@@ -77,6 +77,8 @@ def evaluate(
     Example:
         >>> bathyscope.evaluate(model, ["hellaswag"], ["drop"], limit=100, out="runs/hellaswag")  # doctest: +SKIP
     """
+    # called for its refusals, before a model is looked at
+    files_of_tasks(data)
     if not isinstance(schedules, Iterable | Plan):
         raise OptionError(f"schedules={describe_value(schedules)} is no list; give one, such as ['drop', 'swap'].")
     place = None if out is None else folder_path(out, "out")
