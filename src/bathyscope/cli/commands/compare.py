@@ -52,7 +52,7 @@ def compare_command(
         check_out(out)
     folders, pairs = _split_pairs(runs)
     for folder in folders:
-        _require_no_model(folder)
+        _require_neither_model_nor_plan(folder)
     opened = [open_run(folder, partial) for folder in folders]
     comparison = bathyscope.compare(opened, pairs=pairs, paired=paired, **options)
     print_result(comparison, format)
@@ -71,7 +71,7 @@ def compare_command(
     return 0
 
 
-def _require_no_model(folder: str) -> None:
+def _require_neither_model_nor_plan(folder: str) -> None:
     """Refuse a model, and a plan, which are compared by other commands.
 
     Raises:

@@ -117,11 +117,8 @@ def show_command(
     if is_plan(run) or is_repaired(run):
         _show_act(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
         return 0
-    if is_course(run):
-        _show_course(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
-        return 0
-    if is_evaluation(run) or is_single_file(run):
-        _show_whole(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
+    if is_course(run) or is_evaluation(run) or is_single_file(run):
+        _show_whole(run, format, measure=measure, cluster=cluster, raw=raw, partial=partial, **selection)
         return 0
     opened = _select(open_run(run, partial), selection)
     if measure is None and cluster is None and not raw:
@@ -186,23 +183,20 @@ def _show_act(run: str, measure: str | None, format_: Format, **options: Any) ->
         print_repair(bathyscope.open(run), format_)
 
 
-def _show_course(run: str, measure: str | None, format_: Format, **options: Any) -> None:
-    """Print a course by step; what is of single surveys is asked of their folders."""
-    from bathyscope.runs.folder import course_in_words
+def _show_whole(run: str, format_: Format, **options: Any) -> None:
+    """Print a course, an evaluation, maps or a lens, which have no measures to select."""
+    from bathyscope.runs.folder import course_in_words, is_course
 
-    if measure is not None or any(value not in (None, False) for value in options.values()):
+    if all(value in (None, False) for value in options.values()):
+        print_result(bathyscope.open(run), format_)
+    elif is_course(run):
+        # what is of single surveys is asked of their folders
         raise OptionError(f"{course_in_words(Path(run))}, or the course without options.")
-    print_result(bathyscope.open(run), format_)
-
-
-def _show_whole(run: str, measure: str | None, format_: Format, **options: Any) -> None:
-    """Print an evaluation, maps or a lens, which have no measures to select."""
-    if measure is not None or any(value not in (None, False) for value in options.values()):
+    else:
         raise OptionError(
             f"{run!r} is an evaluation, maps or a lens, and is shown whole; leave out all but --format, or select from "
             f"the arrays of bathyscope.open({run!r})."
         )
-    print_result(bathyscope.open(run), format_)
 
 
 def _show_verdict(run: bathyscope.Run, cluster: str | None, format_: Format) -> None:

@@ -88,11 +88,11 @@ def later_text(data: xr.Dataset) -> str:
     first, last = (f"{value:+.3g}" for value in data["late_blocks_loss"].values[[0, -1]])
     begin, end = first_of_later(n_blocks), n_blocks - 1
     blocks = str(end) if begin == end else f"{begin} to {end}"
-    text = f"leaving out the later half ({blocks}), a block at a time, adds {first} nats in all at the first step"
+    text = f"leaving out the later half ({blocks}), a block at a time, adds {first} nats in all"
     if data.sizes["step"] == 1:
-        return text.replace(" at the first step", "")
+        return text
     gain = Estimate.of(data.isel(step=-1), "late_blocks_gain")
-    return f"{text}, {last} at the last (change {gain.write_in_brackets('+.3g')})"
+    return f"{text} at the first step, {last} at the last (change {gain.write_in_brackets('+.3g')})"
 
 
 def guessing_text(data: xr.Dataset) -> str:
