@@ -305,3 +305,5 @@ def test_a_head_says_of_what_tokens_costs_are_and_which_answers_no_longer_end() 
     nearly = dataclasses.replace(plan, data=plan.data.assign(ends_kept=("candidate", [0.95, 1.0])))
     assert "; but" not in plan_headline(nearly)
     assert planned(over="tokens").tables()[0].title == "Costs in nats per token"
+    for over, unit in (("answer", "nats per answer token"), ("tokens", "nats per token")):
+        assert f">loss added on the test prompts, {unit}<" in print_svg(draw_plan(planned(over=over), WIDE), "")

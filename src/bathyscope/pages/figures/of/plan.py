@@ -17,6 +17,7 @@ from bathyscope.pages.figures.kit.painting import paint
 from bathyscope.pages.head.canvas import Canvas, text_width, wrap
 from bathyscope.pages.head.layouts import ProfileLayout, paper_layout
 from bathyscope.prompts.parts import resampled
+from bathyscope.surgery.plan.price import unit_of
 
 _ROW, _NARROW_ROW = 27.0, 42.0
 _NAMES, _NUMBERS = 250.0, 150.0
@@ -58,7 +59,7 @@ def drawing(data: xr.Dataset) -> Drawing:
     canvas = _draw(_INCHES, data)
     size = (_INCHES, _INCHES * canvas.height / canvas.width)
     draw = partial(paint, draw=partial(_draw, data=data))
-    panel = Panel("costs", draw, f"Test costs in nats per token: {costs}.", size)
+    panel = Panel("costs", draw, f"Test costs in {unit_of(data.attrs)}: {costs}.", size)
     return Drawing([panel], note, heading="What candidates cost on other text")
 
 
@@ -91,7 +92,7 @@ def draw_candidates(canvas: Canvas, layout: ProfileLayout, data: xr.Dataset, y: 
     def across(cost: float) -> float:
         return start + (end - start) * (cost - low) / span
 
-    canvas.text(left, y, "loss added on the test prompts, nats per token", 13, role="muted", label="x")
+    canvas.text(left, y, f"loss added on the test prompts, {unit_of(data.attrs)}", 13, role="muted", label="x")
     top = y + 12
     step = _NARROW_ROW if narrow else _ROW
     foot = top + step * len(rows)
