@@ -50,7 +50,7 @@ def test_maps_are_the_attributions_symmetric_around_zero(site: str) -> None:
 def test_what_is_left_grey_is_0_in_a_model_too() -> None:
     prompts = [bathyscope.Prompt(ids=ids, answer_tokens=3) for ids in zoo.prompts(zoo.build("llama"), (9, 12))]
     run = bathyscope.survey(
-        waves.loaded("llama"), prompts, ["integrated_gradients"], integrated_gradients={"steps": 4}, progress=False
+        waves.loaded("llama"), prompts, ["integrated_gradients"], integrated_gradients={"nodes": 4}, progress=False
     )
     data = run["integrated_gradients"]
     maps = [panel.shared[0].content for panel in FIGURE.panels(run) if panel.shared and panel.name != "completeness"]
