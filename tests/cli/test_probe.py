@@ -123,8 +123,13 @@ def test_ing_prints_neurons_and_ensembles(model: Path, corpus: Path, capsys: pyt
     ],
 )
 def test_mistakes(
-    arguments: list[str], code: int, said: str, model: Path, rows: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    code: int,
+    said: str,
+    model: Path,
+    files: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    places = {"MODEL": str(model), "ROWS": str(rows)}
+    places = {"MODEL": str(model), "ROWS": str(files[0])}
     assert main([places.get(text, text) for text in arguments]) == code
     assert said in capsys.readouterr().err
