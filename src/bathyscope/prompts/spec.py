@@ -142,8 +142,16 @@ def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
             f"this folder holds {contents}, not prompts. Give a data set, a file of prompts, or the folder of texts "
             "with / at its end."
         )
+    path = text.partition("?")[0]
     if os.path.isdir(name):
         near = f" For the texts of this folder write {name}/."
+    elif os.path.isfile(path):
+        name, ending = path, os.path.splitext(path)[1]
+        kind = f"ending in {ending}" if ending else "without an ending"
+        near = (
+            f" The file is there, but files {kind} are not read: save its rows in one of the formats below, or give "
+            "them in Python as a frame of pandas or polars."
+        )
     else:
         near = similar_file(name) or did_you_mean(name, source_names)
     return (
