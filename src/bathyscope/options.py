@@ -107,6 +107,8 @@ Coverage = Annotated[float, Range(0.01, 0.9999)]
 Share = Annotated[float, Range(0, 1, open=True)]
 """A part of a whole, of which something is left on both sides."""
 Positive = Annotated[float, Range(0, open=True)]
+Seed = Annotated[int, Range(0, (1 << 32) - 1)]
+"""What every generator of random numbers takes."""
 Resamples = Annotated[int, Range(20, 10_000_000)]
 """The resamples of a bootstrap: fewer tell no spread, nor a p-value below 0.05, as none is below 1/(resamples + 1)."""
 Permutations = Annotated[int, Range(1, 10_000_000)]
@@ -229,7 +231,7 @@ def convert_plain_values(hints: Mapping[str, Any], arguments: Mapping[str, Any])
         if name in hints and _is_plain(hints[name]):
             converted[name] = _convert(hints[name], value, name)
         if name == "seed" and converted[name] is not None:
-            Range(0, (1 << 32) - 1).check(converted[name], name)
+            _convert(Seed, converted[name], name)
     return converted
 
 
