@@ -137,6 +137,17 @@ def items_of(value: str | Iterable[T]) -> list[T]:
     return list(value)
 
 
+def require_different(items: Sequence[Any], where: str) -> None:
+    """Refuse a list that holds an item twice, where each has a row or a file of its own.
+
+    Raises:
+        OptionError: with the item that comes again.
+    """
+    again = next((item for place, item in enumerate(items) if item in items[:place]), None)
+    if again is not None:
+        raise OptionError(f"{where}: {describe_value(again)} is given twice; give it once.")
+
+
 def coerce(options_type: type[T], options: object, where: str) -> T:
     """Return an instance of ``options_type`` from an instance, a mapping of its fields, or None (the defaults).
 
