@@ -271,7 +271,7 @@ def test_wrong_folders(tmp_path: Path, checkpoint: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"config.json": "{"}, "not a valid JSON file."),
+        ({"config.json": "{"}, "its config.json is not a valid JSON file (Expecting property name enclosed in double"),
         ({"config.json": '{"num_hidden_layers": 0}'}, "num_hidden_layers: 0; a model has 1 to 1,000 blocks"),
         ({"manifest.json": "{}"}, "a folder without a config.json; it holds a run. Give a model, such as a checkpoint"),
         ({"course.json": "{}"}, "a folder without a config.json; it holds a course. Give a model"),
@@ -289,6 +289,27 @@ def test_no_other_folder_is_meant_where_the_given_one_is_there(
         load("base")
     assert message in str(caught.value)
     assert "Did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"\xef\xbb\xbf{}",
+            "its config.json begins with a byte-order mark, which JSON does not have; save it as UTF-8",
+        ),
+        (b'{"a": "\xff"}', "its config.json is not UTF-8 text (byte 7); copy it again"),
+        (b'{"vocab_size": 8}', "its config.json names no family; give it the original's model_type, such as 'llama'"),
+        (b'{"model_type": 5}', "its config.json says model_type: 5; give a family's name, as 'llama'"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_says_why(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(content)
+    for call in (load, lambda folder: bathyscope.estimate(folder, [[1, 2, 3]])):
+        with pytest.raises(ModelError) as caught:
+            call(str(tmp_path))
+        assert message in str(caught.value)
+        assert "It looks like" not in str(caught.value)
 
 
 def test_a_name_that_the_hub_does_not_answer_for() -> None:

@@ -332,6 +332,8 @@ def _convert_list(item_hint: Any, value: Any, where: str) -> list[Any]:
     """Convert a sequence, a set, a text or a single number to a list."""
     if not isinstance(value, Sequence | Set | int | float):
         raise OptionError(f"{where} takes a list; {describe_value(value)} given.")
+    if isinstance(value, int | float) and kinds_of(item_hint) == [str]:
+        raise OptionError(f"{where} takes a list of texts; {describe_value(value)} given.")
     items = [value] if isinstance(value, int | float) else items_of(value)
     return [_convert(item_hint, item, where) for item in items]
 

@@ -82,7 +82,7 @@ def _require_tex() -> None:
 
 
 def check_formats(formats: Sequence[str]) -> None:
-    """Refuse a list of formats that is empty, or holds an unknown one or one twice, whose file would be written twice."""
+    """Refuse a list of formats that is empty, or holds an unknown one, or one twice."""
     if isinstance(formats, str) or not formats:
         raise OptionError(
             f"formats={formats!r} is not allowed. Give a list with at least one of: {', '.join(FORMATS)}."
