@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize("schedule", ["drop:3", " drop:3", "0,1,2,4,5,6,7,8,9,10,11"])
+@pytest.mark.parametrize("schedule", ["drop:3", " drop:3"])
 def test_the_same_repair_may_be_made_again(schedule: str, folder: Path) -> None:
     require_same_repair(folder, schedule)
 
