@@ -29,18 +29,21 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    draw = np.random.default_rng(0)
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Rows to fit and rows to judge by: pairs of words, and no pair is in both."""
+    pairs = np.random.default_rng(0).permutation(29 * 29)[:80]
     made = []
-    for number, (one, other) in enumerate(draw.integers(1, 30, (40, 2)) * 3 + 1):
+    for number, pair in enumerate(pairs.tolist()):
+        one, other = (3 * word + 4 for word in divmod(pair, 29))
         first, second = f"a w{one}", f"w{other} a"
         made.append(
             {"word": f"w{one}", "sentence1": first, "sentence2": second, "label": number % 2}
             | {"start1": 2, "end1": len(first), "start2": 0, "end2": len(second) - 2}
         )
-    path = tmp_path_factory.mktemp("data") / "wic.jsonl"
-    path.write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
-    return path
+    folder = tmp_path_factory.mktemp("data")
+    for name, part in {"fitted.jsonl": made[:40], "judged.jsonl": made[40:]}.items():
+        (folder / name).write_text("\n".join(map(json.dumps, part)), encoding="utf-8")
+    return folder / "fitted.jsonl", folder / "judged.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +56,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_wic_prints_every_boundary(model: Path, rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["probe", "wic", str(model), "--data", str(rows), "--validation", str(rows), "--C", "0.1"]
+def test_wic_prints_every_boundary(model: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    fitted, judged = files
+    arguments = ["probe", "wic", str(model), "--data", str(fitted), "--validation", str(judged), "--C", "0.1"]
     arguments += ["--features", "difference,concatenation", "--resamples", "20", "--quiet"]
     assert main([*arguments, "--format", "csv"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     found = list(csv.DictReader(io.StringIO(printed.out)))
     expected = wic_probe(
-        model, rows, rows, C=0.1, features=("difference", "concatenation"), resamples=20, progress=False
+        model, fitted, judged, C=0.1, features=("difference", "concatenation"), resamples=20, progress=False
     )
     assert [(row["features"], int(row["boundary"])) for row in found] == [
         (name, boundary) for name in ("difference", "concatenation") for boundary in range(6)
@@ -70,8 +74,11 @@ def test_wic_prints_every_boundary(model: Path, rows: Path, capsys: pytest.Captu
         assert [float(row[column]) for row in found] == expected[column].values.ravel().tolist()
 
 
-def test_wic_table_names_the_majority(model: Path, rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--data", str(rows), "--validation", str(rows), "--C", "0.1", "--train-rows", "30"]
+def test_wic_table_names_the_majority(
+    model: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted, judged = files
+    arguments = ["--data", str(fitted), "--validation", str(judged), "--C", "0.1", "--train-rows", "30"]
     assert main(["probe", "wic", str(model), *arguments]) == 0
     out, err = capsys.readouterr()
     assert "Majority label: 0.500." in out
@@ -116,8 +123,13 @@ def test_ing_prints_neurons_and_ensembles(model: Path, corpus: Path, capsys: pyt
     ],
 )
 def test_mistakes(
-    arguments: list[str], code: int, said: str, model: Path, rows: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    code: int,
+    said: str,
+    model: Path,
+    files: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    places = {"MODEL": str(model), "ROWS": str(rows)}
+    places = {"MODEL": str(model), "ROWS": str(files[0])}
     assert main([places.get(text, text) for text in arguments]) == code
     assert said in capsys.readouterr().err

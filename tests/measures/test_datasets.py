@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from support import waves, zoo
+from support import naive, waves, zoo
 from support.misfits import misfits
 from support.rounding import rounding
+from support.side_by_side import rewriting
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from bathyscope.measures.of.effective_depth import EffectiveDepth, EffectiveDepthOptions
 from bathyscope.measures.registry import MEASURES
@@ -39,6 +42,8 @@ ANSWERS = (2, 1, 3)
 PADDED = frozenset(("llama", "ministral", "bloom", "lfm2"))
 """Pads are seen by a mask, a window, distances, and a convolution."""
 L = 5
+BOUND = 2e-5
+"""Share of a value, and of 1, that calls of other shapes may move it."""
 
 SIZES = {
     "prompt": len(LENGTHS),
@@ -130,6 +135,26 @@ def test_units() -> None:
         assert found["drop"][name].attrs["units"] == units
 
 
+def tied_without(hf: PreTrainedModel, ids: list[int]) -> np.ndarray:
+    """The share of predictions that rounding may turn, by block that is removed from the last stream, [L].
+
+    Its two largest logits, or those of the whole model, are closer than the bound that logits are held to.
+    """
+    blocks = naive.blocks_of(hf)
+    stream = naive.boundaries(hf, blocks, ids)
+
+    def is_tied(logits: Tensor) -> Tensor:
+        first, second = logits[:-1].topk(2).values.unbind(-1)
+        return first - second < BOUND * (1 + first.abs())
+
+    shares = []
+    whole = is_tied(naive.logits(hf, ids))
+    for added in stream.diff(dim=0):
+        with rewriting(blocks[-1], lambda _, after, added=added: after - added):
+            shares.append(float((whole | is_tied(naive.logits(hf, ids))).double().mean()))
+    return np.array(shares)
+
+
 @pytest.mark.parametrize(
     "name", zoo.swept(("llama", "gpt2", "ministral", "bloom", "falcon", "qwen3_moe", "lfm2"), PADDED)
 )
@@ -139,6 +164,7 @@ def test_a_prompt_gives_the_same_alone_and_beside_longer_ones(name: str) -> None
     together = waves.run(model, ids, OPTIONS, answers=ANSWERS)
     for prompt in (1, 2):  # the shortest, and the longest, which has no pads
         own = ids[prompt]
+        turned = {"drop.top1_agreement_direct": tied_without(zoo.build(name), own)}
         positions = {"positions": [OPTIONS["skip"]["positions"][prompt]]}
         options = {**OPTIONS, "skip": positions, "direct": positions}
         for measure, alone in waves.run(model, [own], options, answers=[ANSWERS[prompt]]).items():
@@ -148,7 +174,11 @@ def test_a_prompt_gives_the_same_alone_and_beside_longer_ones(name: str) -> None
                 got = together[measure][variable][prompt].values
                 if "token" in values.dims:
                     got = got[..., : len(own)]
-                np.testing.assert_allclose(got, values[0].values, rtol=2e-5, atol=2e-5, err_msg=f"{measure}.{variable}")
+                where = f"{measure}.{variable}"
+                expected = values[0].values
+                bound = BOUND * (1 + np.abs(expected)) + turned.get(where, 0.0)
+                same = (np.abs(got - expected) <= bound) | (np.isnan(got) & np.isnan(expected)) | (got == expected)
+                assert same.all(), f"{where}: {got} for {expected}"
 
 
 @pytest.mark.parametrize("name", zoo.swept(("llama", "gpt2", "ministral", "bloom", "falcon"), PADDED))

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support import any_machine
+
 TESTS = Path(__file__).parents[1]
 PATIENCE = 600.0
 """Seconds after which processes count as hanging, on a machine however busy."""
@@ -56,7 +58,6 @@ class Processes:
         self.folder = Path(tempfile.mkdtemp(prefix="ranks-")) if folder is None else folder
         meeting = Path(tempfile.mkdtemp(prefix="meeting-", dir=self.folder)) / "ranks"
         own_source = Path(importlib.import_module("bathyscope").__file__ or "").parents[1]
-        paths = os.pathsep.join(map(str, (own_source, TESTS)))
         self.members: list[subprocess.Popen[bytes]] = []
         self._files: list[tuple[Path, Path]] = []
         for rank in range(size):
@@ -64,7 +65,7 @@ class Processes:
                 **os.environ,
                 **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)},
                 **{"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TRANSFORMERS_VERBOSITY": "error"},
-                **{"PYTHONPATH": paths, "MEETING": str(meeting)},
+                **{"PYTHONPATH": any_machine.path(*map(str, (own_source, TESTS))), "MEETING": str(meeting)},
             }
             given = (by_rank or {}).get(rank, arguments)
             command = [sys.executable, "-m", "support.on_ranks", function, json.dumps(list(given))]
