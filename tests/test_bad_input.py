@@ -160,7 +160,7 @@ def test_a_measures_own_prompts_are_named_by_their_option(measure: str, option: 
         with pytest.raises(PromptError, match=f"^{measure}: {option}: {message}"):
             survey(
                 str(checkpoint),
-                [Prompt("w1 w2 w3", answer="w4")],
+                [Prompt("w1 w2 w3", answer=" w4")],
                 [measure],
                 progress=False,
                 **{measure: {option: source}},
