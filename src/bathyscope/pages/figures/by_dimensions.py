@@ -50,10 +50,10 @@ def _make_drawing(
     data = run[measure]
     groups = {str(name): (str(name),) for name in data.data_vars} if chosen is None else chosen
     panels: list[Panel] = []
-    shown = [variable for variables in groups.values() for variable in variables if variable in data]
+    in_run = [variable for variables in groups.values() for variable in variables if variable in data]
     sentences = [
         summary or "Drawn by the dimensions of its variables.",
-        *_describe_formulas(data[shown]),
+        *_describe_formulas(data[in_run]),
         describe(options, data.sizes.get("prompt", 1)),
     ]
     for name, variables in groups.items():
