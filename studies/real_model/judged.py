@@ -127,8 +127,8 @@ def summary(rows: Mapping[ModelKey, list[Row]]) -> Iterator[str]:
             f"Of the {counts['holds']} that hold, {passes.count('all')} are met by all three untrained models too and "
             f"say nothing of training, {passes.count('some')} by some, {passes.count('none')} by none; "
             f"{len(passes) - sum(map(passes.count, ('all', 'some', 'none')))} lack numbers of untrained models. "
-            f"With intervals that hold for all {len(rows[key])} claims together (Bonferroni), {corrected.count('holds')} "
-            f"hold and {corrected.count('does not hold')} do not hold."
+            f"With intervals that hold for all {len(rows[key])} claims together (Bonferroni), "
+            f"{corrected.count('holds')} hold and {corrected.count('does not hold')} do not hold."
         )
         yield ""
 

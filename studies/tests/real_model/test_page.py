@@ -134,14 +134,17 @@ def test_claims_that_hold_together_are_counted_too() -> None:
     surveys = {"smollm2": {"stream": stream(prompts=6, noise=0.05)}}
     [row] = [row for row in rows_of(SMOLLM2, surveys) if row.claim.key == "lens_overlap_late"]
     alone, together = row.by_model["smollm2"], row.corrected
-    assert together is not None and alone.value == together.value
+    assert together is not None
+    assert alone.value == together.value
     quantiles = [float(stats.t.ppf(1 - error / 2, 5)) for error in (0.05, 0.05 / len(CLAIMS))]
-    assert (together.high - together.value) / (alone.high - alone.value) == pytest.approx(quantiles[1] / quantiles[0], rel=0.1)
+    assert (together.high - together.value) / (alone.high - alone.value) == pytest.approx(
+        quantiles[1] / quantiles[0], rel=0.1
+    )
     text = markdown({"smollm2": surveys})
     counts = [row.corrected_decision for row in rows_of(SMOLLM2, surveys)]
     assert (
-        f"With intervals that hold for all {len(CLAIMS)} claims together (Bonferroni), {counts.count('holds')} hold and "
-        f"{counts.count('does not hold')} do not hold." in text
+        f"With intervals that hold for all {len(CLAIMS)} claims together (Bonferroni), "
+        f"{counts.count('holds')} hold and {counts.count('does not hold')} do not hold." in text
     )
 
 
@@ -185,8 +188,9 @@ def test_the_page_says_what_the_papers_models_read() -> None:
     page = (Path(__file__).parents[3] / "docs" / "real_model.md").read_text(encoding="utf-8")
     lows = {name: sorted(values)[1 if name == "kl" else 0] for name, values in shares.items()}
     words = {name: f"{lows[name]:.2f} to {max(values):.2f}" for name, values in shares.items()}
-    assert f"(cosine {words['cosine']}, KL {words['kl']} with one of {min(shares['kl']):.2f}, overlap {words['overlap']})" in (
-        " ".join(page.split())
+    assert (
+        f"(cosine {words['cosine']}, KL {words['kl']} with one of {min(shares['kl']):.2f}, overlap {words['overlap']})"
+        in (" ".join(page.split()))
     )
 
 

@@ -374,7 +374,9 @@ def _idle_text(data: xr.Dataset) -> str:
     is_known = "idle_blocks" not in data or data["idle_blocks"].notnull().any()
     if is_known or data["added_loss_low"].isnull().all():
         return ""
-    return f" Which blocks are idle is open: few prompts miss rare costs, and {FEWEST_PROMPTS} different ones are needed."
+    return (
+        f" Which blocks are idle is open: few prompts miss rare costs, and {FEWEST_PROMPTS} different ones are needed."
+    )
 
 
 def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
