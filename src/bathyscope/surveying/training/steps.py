@@ -131,7 +131,7 @@ def open_course(folder: str | Path) -> Course:
         folder: what a ``DepthCallback``, ``bathyscope.watch`` or ``bathyscope.course`` wrote.
 
     Returns:
-        By ``step``: the verdict's readings with intervals, the idle blocks (NaN on one prompt or copies of one) and the
+        By ``step``: the verdict's readings with intervals, the idle blocks (NaN below 24 different prompts) and the
         loss. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it;
         ``added_loss_gain`` is the added loss less that at the first step, paired by prompt; ``late_blocks_loss`` and
         ``late_blocks_gain`` are sums over the later half of the blocks. By block: ``matters_from``, the first step
