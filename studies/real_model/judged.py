@@ -13,7 +13,7 @@ from studies.real_model.gemma3_bounds import claims_about
 from studies.real_model.jobs import SHUFFLED, UNTRAINED
 from studies.real_model.models import REAL_MODELS, ModelKey, RealModel
 from studies.real_model.quantities import read
-from studies.real_model.reading import QUANTITIES, Reading, decide
+from studies.real_model.reading import LEVEL, QUANTITIES, Reading, decide
 
 NOT_YET: Final = "not measured yet"
 _PAPERS: Final = {"csordas2025": "C", "hu2025": "H", "lad2024": "L"}
@@ -39,11 +39,19 @@ class Row(NamedTuple):
     real: RealModel
     claim: Claim
     by_model: Mapping[str, Reading]
+    corrected: Reading | None = None
+    """The model's reading with an interval that holds together with those of all other claims; None = not measured."""
 
     @property
     def decision(self) -> str:
         """The decision in words."""
         return decision(self.claim, self.by_model, self.real.key)
+
+    @property
+    def corrected_decision(self) -> str:
+        """The decision in words by the interval that holds together with those of all other claims."""
+        by_model = {} if self.corrected is None else {self.real.key: self.corrected}
+        return decision(self.claim, by_model, self.real.key)
 
     @property
     def untrained(self) -> list[float]:
@@ -64,15 +72,26 @@ class Row(NamedTuple):
 
 def rows_of(real: RealModel, stored: Stored) -> list[Row]:
     """Return every claim about a model, with what is stored of it."""
-    return [Row(real, claim, readings(claim, stored)) for claim in claims_about(real)]
+    claims = claims_about(real)
+    # Bonferroni: as many intervals as there are claims hold together with the level of one
+    level = 1 - (1 - LEVEL) / len(claims)
+    own = stored.get(real.key, {})
+    return [
+        Row(real, claim, readings(claim, stored), readings(claim, {real.key: own}, level).get(real.key))
+        for claim in claims
+    ]
 
 
-def readings(claim: Claim, stored: Stored) -> dict[str, Reading]:
-    """Model → what a claim's quantity reads there, of the models whose surveys are all there."""
+def readings(claim: Claim, stored: Stored, level: float = LEVEL) -> dict[str, Reading]:
+    """Model → what a claim's quantity reads there, of the models whose surveys are all there.
+
+    Args:
+        level: coverage of the intervals.
+    """
     if claim.key not in QUANTITIES:
         return {}
     jobs = QUANTITIES[claim.key][0]
-    return {model: read(claim.key, surveys) for model, surveys in stored.items() if set(jobs) <= set(surveys)}
+    return {model: read(claim.key, surveys, level) for model, surveys in stored.items() if set(jobs) <= set(surveys)}
 
 
 def decision(claim: Claim, by_model: Mapping[str, Reading], model: str = "smollm2") -> str:
@@ -106,10 +125,13 @@ def summary(rows: Mapping[ModelKey, list[Row]]) -> Iterator[str]:
     for key, real in REAL_MODELS.items():
         words = [row.decision.partition(",")[0] for row in rows[key]]
         counts = {word: words.count(word) for word in ("holds", "does not hold", "cannot be decided", NOT_YET)}
+        corrected = [row.corrected_decision for row in rows[key]]
         yield (
             f"**{real.short}.** Of {len(rows[key])} claims {counts['holds']} hold, {counts['does not hold']} do not "
             f"hold, {counts['cannot be decided']} cannot be decided, and {counts[NOT_YET]} are not measured yet. "
-            f"{_next_to_untrained([row for row in rows[key] if row.decision == 'holds'])}"
+            f"{_next_to_untrained([row for row in rows[key] if row.decision == 'holds'])} "
+            f"With intervals that hold for all {len(rows[key])} claims together (Bonferroni), {corrected.count('holds')} "
+            f"hold and {corrected.count('does not hold')} do not hold."
         )
         yield ""
 

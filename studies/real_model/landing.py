@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 BEGIN: Final = "<!-- real model: written by `python -m studies.real_model page`, do not edit -->"
 END: Final = "<!-- end of the real model -->"
 ROWS: Final = {
-    "cosine_rises": "contributions point along the stream more in later blocks (mean cosine, second half less first)",
-    "mlp_grows": "MLP contributions grow at the end (last fifth over middle)",
+    "cosine_rises": "what blocks add lies more along the stream later (mean cosine, second half less first)",
+    "mlp_grows": "MLP contributions are larger at the end (last fifth of the blocks over the middle)",
     "attention_local": "early blocks attend to the tokens just before (first fifth less the rest)",
     "drop_middle": "share of top-1 predictions that stay without one middle block",
     "drop_first": "cost of losing block 0, over that of a middle block",
