@@ -130,8 +130,8 @@ def summary(rows: Mapping[ModelKey, list[Row]]) -> Iterator[str]:
             f"**{real.short}.** Of {len(rows[key])} claims {counts['holds']} hold, {counts['does not hold']} do not "
             f"hold, {counts['cannot be decided']} cannot be decided, and {counts[NOT_YET]} are not measured yet. "
             f"{_next_to_untrained([row for row in rows[key] if row.decision == 'holds'])} "
-            f"With intervals that hold for all {len(rows[key])} claims together (Bonferroni), {corrected.count('holds')} "
-            f"hold and {corrected.count('does not hold')} do not hold."
+            f"With intervals that hold for all {len(rows[key])} claims together (Bonferroni), "
+            f"{corrected.count('holds')} hold and {corrected.count('does not hold')} do not hold."
         )
         yield ""
 

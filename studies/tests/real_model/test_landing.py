@@ -48,8 +48,8 @@ def test_the_landing_page_has_the_model_next_to_its_controls() -> None:
     assert len(lines) == 2 + len(ROWS)
     assert blank == ""
     assert rests_on == (
-        "Intervals are of 95 %, over prompts. Prompts of a row: SmolLM2 2, untrained 2, in 2 of the 6 rows fewer than 3 "
-        "models; Gemma 3 –, untrained –."
+        "Intervals are of 95 %, over prompts. Prompts of a row: SmolLM2 2, untrained 2, in 2 of the 6 rows fewer than "
+        "3 models; Gemma 3 –, untrained –."
     )
     cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:6]] for line in lines}
     agreement, first = cells[ROWS["drop_middle"]], cells[ROWS["drop_first"]]

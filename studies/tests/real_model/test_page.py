@@ -181,7 +181,7 @@ def test_each_model_is_judged_by_its_own_bounds_next_to_its_own_controls() -> No
 
 
 def test_a_bound_that_untrained_models_meet_does_not_hide_that_they_read_another_value() -> None:
-    """Of MLP contributions that grow fourfold, bound 1: next to controls of 1.5 and of 4; and two controls are not three."""
+    """Of MLP contributions that grow fourfold, bound 1: next to controls of 1.5 and of 4; one control is not three."""
     even = stream()
     even["residual.norm_mlp_rest"] = even["residual.norm_mlp_rest"] * 0 + np.array([1.0] * 8 + [1.5] * 2)
     apart = {"smollm2": {"stream": stream()}, **{name: {"stream": even} for name in UNTRAINED}}
@@ -196,7 +196,8 @@ def test_a_bound_that_untrained_models_meet_does_not_hide_that_they_read_another
     holding = [row for row in rows_of(SMOLLM2, fewer) if row.decision == "holds"]
     few, absent = (sum(word in row.passes for row in holding) for word in (" of 1", "–"))
     assert few > 0
-    assert f"the rest: fewer than three untrained models {few}, undefined in them 0, no untrained model {absent}." in third
+    rest = f"fewer than three untrained models {few}, undefined in them 0, no untrained model {absent}."
+    assert f"the rest: {rest}" in third
 
 
 def test_the_best_probe_is_said_with_its_interval_and_among_how_many() -> None:
