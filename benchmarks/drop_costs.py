@@ -26,9 +26,9 @@ from bathyscope.extend.prompts import tokenized
 CHECKPOINTS: Final = Path(__file__).resolve().parents[1] / "checkpoints"
 PERMUTATIONS: Final = "task:permutations:6000?factors=1-8&elements=generators&answer=image"
 PROBLEMS: Final = {"depth_6": 400, "depth_12": 400, "bundled": 250, "depth_24": 100}
-STORED_PROMPTS: Final = 400
+STORED_PROMPTS: Final = 1000
 """Of each population at most; enough to draw 40 from."""
-_DIGITS: Final = 4
+_DIGITS: Final = 3
 _CALL: Final = 250
 
 

@@ -56,9 +56,9 @@ def test_without_a_value_there_is_no_interval() -> None:
 
 
 def test_blocks_that_some_answers_need_are_seldom_called_idle(benchmark: ModuleType) -> None:
-    """Two blocks of a trained model cost 0.02 and 0.03 nats, mostly on few answers; none of the twelve is idle."""
+    """The two last blocks of a trained model cost 0.01 to 0.04 nats, mostly on few answers; none is idle."""
     costs = benchmark.populations()["answers, permutations_12"]
-    assert (np.abs(costs.mean(axis=0)) > benchmark.IDLE).all()
+    assert (benchmark.IDLE < costs.mean(axis=0)[-2:]).all() and (costs.mean(axis=0)[-2:] < 0.04).all()
     wrong = {
         (name, size): benchmark.called_idle(costs, size, DRAWS, intervals)
         for name, intervals in (("plain", mean_intervals), ("outward", outward_mean_intervals))

@@ -7,13 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 
 from bathyscope.errors import OptionError
+from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 from studies.real_model.claims import CLAIMS, Claim
 from studies.real_model.figure import draw
 from studies.real_model.jobs import JOBS, UNTRAINED, job
 from studies.real_model.judged import decision, rows_of, untrained_passes
 from studies.real_model.models import GEMMA3, SMOLLM2
+from studies.real_model.observations import behind_the_claims
 from studies.real_model.page import BEGIN, END, load_results, markdown, with_results
 from studies.real_model.quantities import read
 from studies.real_model.reading import QUANTITIES, Reading, decide
@@ -124,6 +127,67 @@ def test_the_page_says_what_is_not_measured(tmp_path: Path) -> None:
     assert "| `stream` | GSM8K, first of test, with rationale and answer | smollm2, untrained_0 | 6, 6 |" in text
     measured = [claim for claim in CLAIMS if set(claim.job.split(" and ")) == {"stream"}]
     assert f"and {len(CLAIMS) - len(measured)} are not measured yet." in text
+
+
+def test_claims_that_hold_together_are_counted_too() -> None:
+    """An interval of 36 together is wider than one by itself: what holds by a hair alone is open with the others."""
+    surveys = {"smollm2": {"stream": stream(prompts=6, noise=0.05)}}
+    [row] = [row for row in rows_of(SMOLLM2, surveys) if row.claim.key == "lens_overlap_late"]
+    alone, together = row.by_model["smollm2"], row.corrected
+    assert together is not None and alone.value == together.value
+    quantiles = [float(stats.t.ppf(1 - error / 2, 5)) for error in (0.05, 0.05 / len(CLAIMS))]
+    assert (together.high - together.value) / (alone.high - alone.value) == pytest.approx(quantiles[1] / quantiles[0], rel=0.1)
+    text = markdown({"smollm2": surveys})
+    counts = [row.corrected_decision for row in rows_of(SMOLLM2, surveys)]
+    assert (
+        f"With intervals that hold for all {len(CLAIMS)} claims together (Bonferroni), {counts.count('holds')} hold and "
+        f"{counts.count('does not hold')} do not hold." in text
+    )
+
+
+def test_what_claims_rest_on_is_said() -> None:
+    """Cosine −0.2 and +0.2, MLPs of 4 at the last two blocks and 1 before; an entropy that falls by 10 bits of 12."""
+    said = list(behind_the_claims({"stream": stream()}))
+    assert "is -0.200 in the first half of the blocks and +0.120 in the second." in said[0]
+    assert "the last block's MLP writes 4.0 times the norm of the middle ones; without that block" in said[1]
+    assert "is 10.00 bits at half the depth and 0.00 at the end, a change of -10.00 (-10.00 to -10.00)." in said[2]
+    rising = stream()
+    rising["lens.entropy"] = 12.0 - rising["lens.entropy"]
+    assert "It is largest at the end" in list(behind_the_claims({"stream": rising}))[2]
+    easy = stream()
+    easy["lens.kl_lens_final"] = easy["lens.kl_lens_final"].copy(deep=True)
+    easy["lens.kl_lens_final"][:, 0] = 30.0
+    [kl] = [text for text in behind_the_claims({"stream": stream(), "commonsense": easy}) if "KL criterion" in text]
+    assert "at boundaries 8 and 1 on GSM8K and HellaSwag, and at 8 and 8 where boundary 0 is left out" in kl
+
+
+def test_figures_are_numbered_as_the_papers_number_them() -> None:
+    """By the lists of figures that ``bathyscope reproduce`` draws by."""
+    for claim in CLAIMS:
+        paper = REPRODUCTIONS[claim.paper]
+        kind, number = claim.figure.removeprefix("after ").split(" ")
+        known = any(figure.includes(number) for figure in paper.figures)
+        if kind == "Table":
+            known = number in paper.tables or any(figure.includes(f"table {number}") for figure in paper.figures)
+        assert known, (claim.key, claim.figure)
+
+
+def test_the_page_says_what_the_papers_models_read() -> None:
+    """Of 28 blocks, in the table of the paper; one number of the KL criterion is an outlier."""
+    table = REPRODUCTIONS["hu2025"].tables["1"]
+    shares: dict[str, list[float]] = {}
+    for model in (name for name in table.values if "1.5B" in name):
+        for criterion in ("cosine", "kl", "overlap"):
+            for data in ("hellaswag", "gsm8k", "aime2024"):
+                index = table.published(model, criterion, data)
+                assert index is not None
+                shares.setdefault(criterion, []).append((index + 1) / 28)
+    page = (Path(__file__).parents[3] / "docs" / "real_model.md").read_text(encoding="utf-8")
+    lows = {name: sorted(values)[1 if name == "kl" else 0] for name, values in shares.items()}
+    words = {name: f"{lows[name]:.2f} to {max(values):.2f}" for name, values in shares.items()}
+    assert f"(cosine {words['cosine']}, KL {words['kl']} with one of {min(shares['kl']):.2f}, overlap {words['overlap']})" in (
+        " ".join(page.split())
+    )
 
 
 def test_untrained_models_pass_all_some_or_none() -> None:
