@@ -47,7 +47,7 @@ def drawn_ends(costs_PL: FloatArray, size: int, draws: int, level: float, interv
 
 
 def coverage(costs_PL: FloatArray, size: int, draws: int, intervals: Intervals) -> tuple[float, float, float]:
-    """Return the share of 95 % intervals that hold the truth: over all blocks, of the worst one, and its misses above."""
+    """Return the shares of 95 % intervals that hold the truth, of all blocks and of the worst, and its misses above."""
     ends = drawn_ends(costs_PL, size, draws, 0.95, intervals)
     truth = costs_PL.mean(axis=0)
     above = (ends[..., 1] < truth).mean(axis=0)
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, nargs="+", default=list(SIZES))
     options = parser.parse_args()
     kinds: dict[str, Intervals] = {"plain": mean_intervals, "outward": outward_mean_intervals}
-    print("| population | prompts | held, plain (worst block; truth above) | held, outward | idle, plain | idle, outward |")
+    print("| population | prompts | plain (worst block; truth above) | outward | idle, plain | idle, outward |")
     print("|---|---:|---|---|---:|---:|")
     for name, costs_PL in populations().items():
         for size in options.prompts:

@@ -2,7 +2,8 @@
 
     python benchmarks/drop_costs.py --text wikitext2_valid.txt
 
-Writes ``results/drop_costs.json``: nats a token of word problems and of windows of a text, nats an answer of permutations.
+Writes ``results/drop_costs.json``: nats a token of word problems and of windows of a text, nats an answer of
+permutations.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def costs_of_texts(model: str | Path, prompts: str) -> FloatArray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--text", type=Path, help="a text that windows are cut from; without it that population is left out")
+    parser.add_argument(
+        "--text", type=Path, help="a text that windows are cut from; without it that population is left out"
+    )
     options = parser.parse_args()
     found: dict[str, FloatArray] = {}
     for blocks in (2, 8, 12):

@@ -116,6 +116,11 @@ def test_an_open_file_is_no_list_of_prompts(kind: str, tmp_path: Path, checkpoin
         ("rows.json", "Did you mean 'rows.jsonl'?", "'rows.csv'"),
         ("rwos.jsonl", "rwos.jsonl does not exist. Did you mean 'rows.jsonl'? Check the path.", "'rows.csv'"),
         ("nothing.jsonl", "nothing.jsonl does not exist. Check the path.", "Did you mean"),
+        (f"{'x' * 400}.jsonl", f"{'x' * 199}… does not exist", "x" * 250),
+        ("rows.csv", "as alpaca's. Its columns: text, the level.", "Did you mean"),
+        ("rows.tsv", "as alpaca's. Its columns: question.", "Did you mean"),
+        ("written:4", "measured by survey --write (write=) after prompts of your own", "Did you mean"),
+        ("/nowhere/of/problem", "is neither a data set nor a prompt file. Allowed", "Did you mean"),
         ("link.jsonl", "link.jsonl is a link that leads to no file.", "Did you mean"),
         ("https://a.b/c.jsonl", "addresses are not read. Download the file and give its path", "does not exist"),
         ("~/c.jsonl", "HOME/c.jsonl does not exist. Check the path.", "folder ~"),
@@ -136,7 +141,8 @@ def test_sources_that_are_none(
         (tmp_path / folder).mkdir()
         (tmp_path / folder / file).write_text("{}")
     (tmp_path / "rows.jsonl").write_text('{"text": "w1 w2 w3"}\n')
-    (tmp_path / "rows.csv").write_text("text\nw1 w2 w3\n")
+    (tmp_path / "rows.csv").write_text("text,the level\nw1 w2 w3,1\n")
+    (tmp_path / "rows.tsv").write_text("question\nw1 w2 w3\n")
     (tmp_path / "story.txt").write_text("w1 w2 w3 w4 " * 84)
     (tmp_path / "link.jsonl").symlink_to("elsewhere.jsonl")
     monkeypatch.chdir(tmp_path)
@@ -145,6 +151,25 @@ def test_sources_that_are_none(
         survey(str(checkpoint), name, progress=False)
     assert message.replace("HOME", str(tmp_path / "texts")) in str(caught.value)
     assert unsaid not in str(caught.value)
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize(("measure", "option"), [("erasure", "reference"), ("jacobian_lens", "prompts")])
+def test_a_measures_own_prompts_are_named_by_their_option(measure: str, option: str, checkpoint: Path) -> None:
+    for source, message in (("nope.jsonl", "nope.jsonl does not exist"), ([], "The list of prompts is empty")):
+        with pytest.raises(PromptError, match=f"^{measure}: {option}: {message}"):
+            survey(
+                str(checkpoint),
+                [Prompt("w1 w2 w3", answer=" w4")],
+                [measure],
+                progress=False,
+                **{measure: {option: source}},
+            )
+
+
+def test_a_number_is_no_corpus(checkpoint: Path) -> None:
+    with pytest.raises(bathyscope.OptionError, match="corpus=5 is no path; give it as text"):
+        bathyscope.probe("ing", str(checkpoint), 5)  # type: ignore[call-overload]
 
 
 @pytest.mark.usefixtures("nothing_runs")
@@ -271,7 +296,7 @@ def test_wrong_folders(tmp_path: Path, checkpoint: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"config.json": "{"}, "not a valid JSON file."),
+        ({"config.json": "{"}, "its config.json is not a valid JSON file (Expecting property name enclosed in double"),
         ({"config.json": '{"num_hidden_layers": 0}'}, "num_hidden_layers: 0; a model has 1 to 1,000 blocks"),
         ({"manifest.json": "{}"}, "a folder without a config.json; it holds a run. Give a model, such as a checkpoint"),
         ({"course.json": "{}"}, "a folder without a config.json; it holds a course. Give a model"),
@@ -289,6 +314,27 @@ def test_no_other_folder_is_meant_where_the_given_one_is_there(
         load("base")
     assert message in str(caught.value)
     assert "Did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"\xef\xbb\xbf{}",
+            "its config.json begins with a byte-order mark, which JSON does not have; save it as UTF-8",
+        ),
+        (b'{"a": "\xff"}', "its config.json is not UTF-8 text (byte 7); copy it again"),
+        (b'{"vocab_size": 8}', "its config.json names no family; give it the original's model_type, such as 'llama'"),
+        (b'{"model_type": 5}', "its config.json says model_type: 5; give a family's name, as 'llama'"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_says_why(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(content)
+    for call in (load, lambda folder: bathyscope.estimate(folder, [[1, 2, 3]])):
+        with pytest.raises(ModelError) as caught:
+            call(str(tmp_path))
+        assert message in str(caught.value)
+        assert "It looks like" not in str(caught.value)
 
 
 def test_a_name_that_the_hub_does_not_answer_for() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import bathyscope
-from bathyscope.errors import PruningError, StoreError, is_out_of_memory, warn
+from bathyscope.errors import PruningError, StoreError, describe_type, describe_value, is_out_of_memory, warn
 
 SOURCE = Path(bathyscope.__file__).parent
 
@@ -105,3 +105,9 @@ def test_messages_have_an_end(letter: str) -> None:
     assert len(str(caught[0].message)) == 20_000
     assert str(caught[0].message).endswith("…")
     assert str(StoreError("x" * 20_000)) == "x" * 20_000
+
+
+def test_a_class_is_named() -> None:
+    assert describe_value(int) == describe_type(int) == "the class int"
+    with pytest.raises(bathyscope.OptionError, match="the class int is no measure; allowed: names"):
+        bathyscope.survey("model", ["Some text."], [int])  # type: ignore[list-item]

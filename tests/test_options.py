@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+import bathyscope
 from bathyscope.core.calls import checked
 from bathyscope.errors import OptionError
-from bathyscope.options import Coverage, Distinct, Range, choices, coerce, items_of
+from bathyscope.options import Coverage, Distinct, Range, choices, coerce, convert_plain_values, items_of
 
 
 @dataclass(frozen=True)
@@ -268,3 +269,11 @@ def test_what_is_no_number_is_refused_in_a_sentence_whatever_its_type(value: Any
 
     with pytest.raises(OptionError, match=r"^level takes a number; .* given\.$"):
         verb(level=value)
+
+
+def test_a_number_is_no_list_of_texts() -> None:
+    with pytest.raises(OptionError, match="models takes a list of texts; 5 given"):
+        bathyscope.reproduce("hu2025", models=5)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"covariates takes a list of texts; 2\.5 given"):
+        convert_plain_values({"covariates": Sequence[str]}, {"covariates": 2.5})
+    assert convert_plain_values({"sizes": Sequence[int]}, {"sizes": 5}) == {"sizes": [5]}

@@ -90,6 +90,14 @@ def test_names_are_listed_before_they_are_loaded() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_the_module_of_training_is_loaded_when_it_is_first_named() -> None:
+    code = (
+        "import sys, bathyscope; early = 'torch' in sys.modules; "
+        "sys.exit(early or bathyscope.training.DepthCallback.__name__ != 'DepthCallback')"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_dir_fits_one_glance() -> None:
     assert len(dir(bathyscope)) <= 50
     assert not any(name.startswith("open_") for name in dir(bathyscope))

@@ -69,7 +69,7 @@ __version__ = version("bathyscope")
 
 # torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
 _LAZY = homes(__file__)
-_MODULES = ("extend",)
+_MODULES = ("extend", "training")
 
 # Runs and other results lie below what draws them, and this file above both.
 enter_above(

@@ -148,6 +148,8 @@ def did_you_mean(name: str, allowed: Iterable[str]) -> str:
 
 def describe_value(value: object) -> str:
     """Return a plain value as it is written; of a model, a run or a table, whose text has many lines, the type."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     text = repr(value) if isinstance(value, _PLAIN) else ""
     if not text or "\n" in text:
         return f"an object of type {type(value).__name__}"
@@ -157,6 +159,8 @@ def describe_value(value: object) -> str:
 def describe_type(value: object) -> str:
     """Describe an argument and its type."""
     text = describe_value(value)
+    if isinstance(value, type):
+        return text
     kind = f"of type {type(value).__name__}"
     return text if text.endswith(kind) else f"{text} {kind}"
 

@@ -107,6 +107,8 @@ Coverage = Annotated[float, Range(0.01, 0.9999)]
 Share = Annotated[float, Range(0, 1, open=True)]
 """A part of a whole, of which something is left on both sides."""
 Positive = Annotated[float, Range(0, open=True)]
+Seed = Annotated[int, Range(0, (1 << 32) - 1)]
+"""What every generator of random numbers takes."""
 Resamples = Annotated[int, Range(20, 10_000_000)]
 """The resamples of a bootstrap: fewer tell no spread, nor a p-value below 0.05, as none is below 1/(resamples + 1)."""
 Permutations = Annotated[int, Range(1, 10_000_000)]
@@ -133,6 +135,17 @@ def items_of(value: str | Iterable[T]) -> list[T]:
     if not isinstance(value, Iterable):
         raise OptionError(f"{describe_value(value)} is no list; give one, or a text with commas between its items.")
     return list(value)
+
+
+def require_different(items: Sequence[Any], where: str) -> None:
+    """Refuse a list that holds an item twice, where each has a row or a file of its own.
+
+    Raises:
+        OptionError: with the item that comes again.
+    """
+    again = next((item for place, item in enumerate(items) if item in items[:place]), None)
+    if again is not None:
+        raise OptionError(f"{where}: {describe_value(again)} is given twice; give it once.")
 
 
 def coerce(options_type: type[T], options: object, where: str) -> T:
@@ -229,7 +242,7 @@ def convert_plain_values(hints: Mapping[str, Any], arguments: Mapping[str, Any])
         if name in hints and _is_plain(hints[name]):
             converted[name] = _convert(hints[name], value, name)
         if name == "seed" and converted[name] is not None:
-            Range(0, (1 << 32) - 1).check(converted[name], name)
+            _convert(Seed, converted[name], name)
     return converted
 
 
@@ -319,6 +332,8 @@ def _convert_list(item_hint: Any, value: Any, where: str) -> list[Any]:
     """Convert a sequence, a set, a text or a single number to a list."""
     if not isinstance(value, Sequence | Set | int | float):
         raise OptionError(f"{where} takes a list; {describe_value(value)} given.")
+    if isinstance(value, int | float) and kinds_of(item_hint) == [str]:
+        raise OptionError(f"{where} takes a list of texts; {describe_value(value)} given.")
     items = [value] if isinstance(value, int | float) else items_of(value)
     return [_convert(item_hint, item, where) for item in items]
 

@@ -144,5 +144,6 @@ def trained(
         if member.given:
             summaries.append(dict(json.loads((member.folder / SUMMARY).read_text(encoding="utf-8"))))
         else:
-            summaries.append(train(member.recipe, member.folder, data, device, progress).summary)
+            texts = data if member.recipe.task is None else None
+            summaries.append(train(member.recipe, member.folder, texts, device, progress).summary)
     return summaries

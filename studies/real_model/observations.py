@@ -96,6 +96,6 @@ def _neurons(data: xr.Dataset) -> Iterator[str]:
     if all(fraction.sum() > 0 for fraction in fractions):
         places = [float((fraction * np.arange(fraction.size)).sum() / fraction.sum()) for fraction in fractions]
         yield (
-            f"Suppression neurons stand {places[0] - places[1]:+.2f} blocks from prediction neurons on average. Weights "
-            "are no sample of prompts, so that this has no interval, and untrained models have no such neurons."
+            f"Suppression neurons stand {places[0] - places[1]:+.2f} blocks from prediction neurons on average. "
+            "Weights are no sample of prompts, so that this has no interval, and untrained models have no such neurons."
         )

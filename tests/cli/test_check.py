@@ -59,3 +59,10 @@ def test_a_refused_family_is_exit_code_4(tmp_path: Path, capsys: pytest.CaptureF
     found = json.loads(capsys.readouterr().out)
     assert found["accepted"] is False
     assert found["reason"] in said
+
+
+def test_help_names_no_option_that_the_command_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--help"]) == 0
+    words = " ".join(capsys.readouterr().out.replace("│", "").split())
+    assert "all of them. Not given = one process has the whole model. Not with --device. Not with --placement." in words
+    assert "--gguf-file" not in words.replace("gguf_file", "--gguf-file")

@@ -100,6 +100,7 @@ def test_files_are_written_beside_the_table(
         (["RUN", "OTHER", "--question", "size"], 2, "at least two different numbers of blocks"),
         (["RUN", "OTHER", "--question", "reasoning"], 2, "Say which belong together: BASE:COT"),
         (["RUN", "--question", "difficulty"], 2, "no label of difficulty (level, hops, steps, digits)"),
+        (["RUN:OTHER", "RUN:RUN"], 2, "compares a run with itself; give two different runs, REFERENCE:OTHER"),
         (["RUN", "OTHER", "--out", "x.jpg"], 2, "has an unknown ending"),
         (["RUN", "OTHER", "--question", "depth"], 2, "Invalid value"),
         (["RUN", "OTHER", "--estimators", "cosin"], 2, "Did you mean 'cosine'?"),

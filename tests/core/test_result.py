@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from bathyscope.core import above
 from bathyscope.core.result import LabelledResult, Result, TabledResult, TableResult
 from bathyscope.core.tables import TextTable
+from bathyscope.errors import OptionError
+from bathyscope.surgery.plan.plan import Plan
 
 FRAME = pd.DataFrame({"name": ["a", "b"], "cost_low": [0.123456, math.nan]})
 
@@ -27,6 +29,13 @@ class Plain(TabledResult):
 
 
 PLAIN = Plain(xr.Dataset())
+
+
+@pytest.mark.parametrize("kind", [Plain, Plan])
+@pytest.mark.parametrize("data", [None, {"cost": [1.0]}, FRAME])
+def test_a_result_of_no_labelled_arrays_is_refused_when_it_is_made(kind: type, data: object) -> None:
+    with pytest.raises(OptionError, match=rf"^{kind.__name__}: data takes labelled arrays .* from bathyscope.open"):
+        kind(data)
 
 
 def test_a_result_of_its_own_has_all_parts() -> None:

@@ -311,6 +311,12 @@ def of(*lengths: int, answers: Sequence[int | None] = (), **labels: Sequence[Any
             "answer_tokens= with ids=.",
         ),
         (
+            of(9, 9),
+            {"pairs": [["a", "b"], ["b", "a"], [0, "b"]]},
+            PromptError,
+            "patching: pairs has prompt 'a' patched from 'b' twice; give each pair once.",
+        ),
+        (
             of(9, 9, 9),
             {"pairs": [["a", "b"], ["a", "c"]]},
             PromptError,

@@ -206,3 +206,38 @@ def test_errors(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         Stages(options)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"stages": 50},
+            "stages: stages=50, shortest=2 need 100 blocks, and the model has 12; allowed: stages up to 6.",
+        ),
+        (
+            {"shortest": 1000},
+            "stages: stages=4, shortest=1000 need 4000 blocks, and the model has 12; allowed: shortest up to 3.",
+        ),
+        (
+            {"shortest": 4},
+            "stages: stages=4, shortest=4 need 16 blocks, and the model has 12; allowed: stages up to 3 or shortest up "
+            "to 3.",
+        ),
+        ({"stages": 50, "shortest": 20}, "the model has 12; allowed: at most 12 stages of 1 block."),
+        ({"most": 7}, "stages: most=7, shortest=2 need 14 blocks, and the model has 12; allowed: most up to 6"),
+    ],
+)
+def test_stages_that_do_not_fit_are_refused_before_compute(options: dict[str, Any], message: str) -> None:
+    facts, prompts = SimpleNamespace(n_blocks=12), waves.of_lengths(9)
+    with pytest.raises(OptionError) as caught:
+        Stages(options).prepare(facts, prompts, seed=0)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("n_blocks", "options"), [(12, {"stages": 6}), (12, {"shortest": 3}), (12, {"most": 6}), (5, {}), (9, {"folds": 3})]
+)
+def test_stages_that_fit_and_the_usual_ones_are_taken(n_blocks: int, options: dict[str, Any]) -> None:
+    facts, prompts = SimpleNamespace(n_blocks=n_blocks), waves.of_lengths(9)
+    Stages(options).prepare(facts, prompts, seed=0)  # type: ignore[arg-type]

@@ -276,7 +276,8 @@ def test_sums_beyond_the_memory_are_refused() -> None:
         ({"memory": 0.0}, "translated_lens: memory=0.0 is out of range; allowed: 0.001 or more."),
         (
             {"choose_share": 0.5, "test_share": 0.5},
-            "choose_share=0.5 and test_share=0.5 leave no prompts to fit maps to; together they must be below 1.",
+            "translated_lens: choose_share=0.5 and test_share=0.5 leave no prompts to fit maps to; together they "
+            "must be below 1.",
         ),
     ],
 )

@@ -12,13 +12,18 @@ from bathyscope import ModelError
 from bathyscope.model import as_device, load
 
 
-@pytest.mark.parametrize("kind", ["xpu", "meta", "vulkan"])
+@pytest.mark.parametrize("kind", ["xpu", "vulkan"])
 def test_devices_that_are_not_there(kind: str) -> None:
     here = getattr(torch, kind, None)
     if here is not None and here.is_available():
         pytest.skip(f"this machine has {kind}")
     with pytest.raises(ModelError, match=f"Device '{kind}' asked for, but torch sees no {kind.upper()} device; use"):
         as_device(kind)
+
+
+def test_the_device_without_numbers_is_refused() -> None:
+    with pytest.raises(ModelError, match="Device 'meta' holds no numbers to compute with; use a processor's or an"):
+        as_device("meta")
 
 
 def test_a_device_without_float64_is_refused() -> None:

@@ -254,6 +254,7 @@ def _array(inner: int, count: int) -> bytes:
         (_header((b"general.alignment", 8, (2).to_bytes(8, "little") + b"32")), "is damaged: its alignment is '32'"),
         (_header((b"x", 9, _array(9, 1) + _array(9, 1))), "is damaged: its header holds lists of type 9"),
         (_header((b"x", 9, _array(8, 1 << 40))), "is damaged: its header says 1,099,511,627,776 texts"),
+        (b"GGUF" + (3).to_bytes(4, "big"), "is a big-endian GGUF file; only little-endian ones can be read. Convert"),
         (b"GGUF" + (3).to_bytes(4, "little") + b"\xff" * 16, "is damaged: its header says 18,446,744,073,709,551,615"),
     ],
 )

@@ -218,7 +218,10 @@ def test_a_system_turn_behind_the_answer_is_refused(tokenizer: PreTrainedTokeniz
         ({"messages": [{**TURNS[1], "tool_calls": [{}]}]}, "turn 1 has 'tool_calls', and chats with tools are not"),
         ({"messages": TURNS, "tools": [{"name": "f"}]}, "it has 'tools', and chats with tools are not read"),
         ({"conversations": [{"from": "gorilla", "value": "a"}]}, "turn 1 is from 'gorilla'; allowed: human, user"),
-        ({"conversations": [{"from": "human", "text": "a"}]}, "turn 1 has no 'value'; its keys: 'from', 'text'"),
+        (
+            {"conversations": [{"from": "human", "text": "a"}]},
+            "turn 1 has no 'value'; its keys: 'from', 'text'. Rename",
+        ),
         ({"instruction": "Add.", "output": 5}, "'output' must be a text, not 5"),
         ({"instruction": "Add.", "output": "5", "history": [["a"]]}, "entry 1 of 'history' must be a question and"),
         ({"prompt": "a", "completion": TURNS[1:2]}, "'prompt' and 'completion' must both be texts, or both lists"),

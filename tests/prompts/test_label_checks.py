@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.label_checks import checked_labels, require_exact, require_free
-from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.label_checks import checked_labels, require_apart, require_exact, require_free
+from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
+from bathyscope.prompts.tokenize import tokenize
 
 
 def prompts(*labels: dict[str, Any]) -> list[TokenizedPrompt]:
@@ -56,6 +57,22 @@ def test_whole_numbers_that_would_be_rounded_are_refused() -> None:
         require_exact(prompts({}, {"n": large}))
     with pytest.raises(PromptError, match=expected + "fractions"):
         require_exact(prompts({"n": 0.5}, {"n": large}))
+
+
+def test_a_text_and_the_number_that_it_reads_as_are_refused() -> None:
+    require_apart(prompts({"n": 1}, {"n": "one"}, {"m": "1"}, {}))
+    require_apart(prompts({"n": "1"}, {"n": "1"}))
+    expected = "The label 'n' is the text '1' of prompt 'p2' and the number 1 of prompt 'p1', which read alike but are"
+    with pytest.raises(PromptError, match=expected):
+        require_apart(prompts({"m": 0}, {"n": 1}, {"n": "1"}))
+    with pytest.raises(PromptError, match=r"the text '0\.5' of prompt 'p0' and the number 0\.5 of"):
+        require_apart(prompts({"n": "0.5"}, {"n": 0.5}))
+
+
+def test_prompts_are_read_with_labels_that_are_told_apart() -> None:
+    both = PromptSet((Prompt(ids=[1, 2], labels={"level": "1"}), Prompt(ids=[1, 3], labels={"level": 1})), "own")
+    with pytest.raises(PromptError, match="The label 'level' is the text '1' of prompt '0'"):
+        tokenize(both, None, max_tokens=None)
 
 
 def test_names_of_results_are_taken() -> None:

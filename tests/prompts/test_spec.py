@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,17 @@ def test_a_folder_without_its_slash_is_told(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "books").mkdir()
     with pytest.raises(PromptError, match=r"For the texts of this folder write books/\."):
         parse("books:3")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("rows.xlsx", "ending in .xlsx"), ("rows", "without an ending")])
+def test_a_file_of_another_format_is_told_from_one_that_is_missing(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("a", encoding="utf-8")
+    with pytest.raises(PromptError, match=re.escape(f"The file is there, but files {kind} are not read")) as caught:
+        parse(f"{name}?text=question")
+    assert "Did you mean" not in str(caught.value)
 
 
 def test_a_name_that_is_no_source_has_none_and_an_error_names_the_source_once() -> None:

@@ -93,7 +93,12 @@ def test_empty_vocabulary(folder: Callable[..., Path]) -> None:
 def test_unusable(folder: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"nowhere does not exist; give a folder with the model's files, or a name"):
         load_tokenizer(tmp_path / "nowhere")
-    (folder("llama", None) / "tokenizer.json").write_text('{"version": ')
+    (folder("llama", None) / "tokenizer.json").write_text("{}")
+    with pytest.raises(
+        ModelError, match=r"loaded: tokenizer\.json or .* \(KeyError: .*\); compare both with the origin"
+    ):
+        load_tokenizer(tmp_path)
+    (tmp_path / "tokenizer.json").write_text('{"version": ')
     with pytest.raises(ModelError, match=r"The tokenizer of .* cannot be loaded: .*prompts of token ids need no"):
         load_tokenizer(tmp_path)
 

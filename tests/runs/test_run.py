@@ -228,3 +228,16 @@ def test_what_is_no_run_is_refused(tmp_path: Path, path: str) -> None:
         match=r"There is no run in .*: manifest\.json cannot be read .*Give the folder that a survey",
     ):
         open_run(tmp_path / path)
+
+
+@pytest.mark.parametrize(
+    ("tree", "manifest", "message"),
+    [
+        (None, None, "Run: tree takes labelled arrays .*; None given"),
+        (xr.DataTree(), None, "Run: manifest takes the content of a run's manifest.json, a dict .*; None given"),
+        (xr.DataTree(), {"record": {}}, "a dict with an identity; .'record': .* given. Take runs from bathyscope.surv"),
+    ],
+)
+def test_a_run_made_of_something_else_is_refused_when_it_is_made(tree: object, manifest: object, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Run(tree, manifest)  # type: ignore[arg-type]

@@ -207,6 +207,8 @@ def test_mistakes(changed: dict[str, Any], options: dict[str, Any], said: str) -
 
 
 def test_too_few_models() -> None:
+    with pytest.raises(OptionError, match="One model alone tells nothing of how models differ; give at least 5 models"):
+        regressed(TABLE[:1])
     with pytest.raises(
         OptionError, match=r"4 models are too few for 4 parameters \(intercept, layers, d_model, d_ff\)"
     ):

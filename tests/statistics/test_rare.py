@@ -31,21 +31,21 @@ def test_intervals_only_move_outwards() -> None:
 
 
 def test_an_end_is_that_of_one_prompt_more() -> None:
-    """The prompt more is three times as far from the mean as the farthest: 0.25 + 3 · 0.75 of three at 0 and one at 1."""
+    """It is three times as far from the mean as the farthest: at 0.25 + 3 · 0.75 for three at 0 and one at 1."""
     values = np.array([[0.0], [0.0], [0.0], [1.0]])
     [more] = mean_intervals(np.append(values, [[2.5]], axis=0), SAMPLING)
     assert outward_mean_intervals(values, SAMPLING)[0].high == more.high
 
 
-def test_prompts_that_belong_together_stay_together() -> None:
-    values = np.random.default_rng(0).exponential(size=(12, 2))
-    twice = np.repeat(values, 2, axis=0)
-    of_pairs = Sampling(resamples=4000, level=0.9, cluster=np.repeat(np.arange(12), 2))
-    for once, pairs in zip(
-        mean_intervals(values, Sampling(resamples=4000, level=0.9)), outward_mean_intervals(twice, of_pairs), strict=True
-    ):
-        # a copy is no draw, so that pairs are at least as uncertain as single prompts
-        assert pairs.low < once.low + 0.02 and once.high - 0.02 < pairs.high
+def test_the_prompt_more_is_a_draw_of_its_own() -> None:
+    """Where prompts are drawn in clusters it is in none of them."""
+    values = np.random.default_rng(0).exponential(size=(12, 1))
+    cluster = np.repeat(np.arange(6), 2)
+    further = values.mean() - 3 * np.abs(values - values.mean()).max()
+    alone = Sampling(resamples=200, level=0.9, cluster=np.append(cluster, 6))
+    [more] = mean_intervals(np.append(values, [[further]], axis=0), alone)
+    [outward] = outward_mean_intervals(values, Sampling(resamples=200, level=0.9, cluster=cluster))
+    assert outward.low == pytest.approx(more.low)
 
 
 def test_without_a_value_there_is_no_interval() -> None:
@@ -58,7 +58,8 @@ def test_without_a_value_there_is_no_interval() -> None:
 def test_blocks_that_some_answers_need_are_seldom_called_idle(benchmark: ModuleType) -> None:
     """The two last blocks of a trained model cost 0.01 to 0.04 nats, mostly on few answers; none is idle."""
     costs = benchmark.populations()["answers, permutations_12"]
-    assert (benchmark.IDLE < costs.mean(axis=0)[-2:]).all() and (costs.mean(axis=0)[-2:] < 0.04).all()
+    assert (costs.mean(axis=0)[-2:] > benchmark.IDLE).all()
+    assert (costs.mean(axis=0)[-2:] < 0.04).all()
     wrong = {
         (name, size): benchmark.called_idle(costs, size, DRAWS, intervals)
         for name, intervals in (("plain", mean_intervals), ("outward", outward_mean_intervals))

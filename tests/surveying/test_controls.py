@@ -394,3 +394,11 @@ def test_a_lens_of_an_untrained_model_is_no_lens_of_its_control() -> None:
     options = {"jacobian_lens": {"lens": lens}, "control": "untrained", "progress": False}
     with pytest.warns(UserWarning, match="is itself untrained"), pytest.raises(ModelError, match="fitted to other wei"):
         bathyscope.survey(itself.hf, [[7, 5, 9, 11]], ["jacobian_lens"], **options)
+
+
+def test_an_untrained_model_is_made_of_a_loaded_one_and_a_seed(model: Model) -> None:
+    with pytest.raises(OptionError, match=r"takes a model that was loaded; 'folder' given. Give bathyscope.load"):
+        untrained("folder", seed=1)  # type: ignore[arg-type]
+    for seed, message in ((-1, "seed=-1 is out of range; allowed: 0 to 4294967295"), ("1", "seed takes a whole numb")):
+        with pytest.raises(OptionError, match=message):
+            untrained(model, seed)  # type: ignore[arg-type]

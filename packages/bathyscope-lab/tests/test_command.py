@@ -85,6 +85,14 @@ def test_mistakes_name_what_is_allowed(arguments: list[str], message: str, capsy
     assert message in capsys.readouterr().err
 
 
+def test_texts_are_refused_where_problems_are_trained_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "model"
+    assert main(["lab", "train", "smallest", "--out", str(out), "--data", "nowhere", *SMALL]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "data='nowhere' (--data) is a folder of texts, and smallest trains on problems of the task" in said
+    assert not out.exists()
+
+
 def test_texts_without_their_folder_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "train", "depth_6", "--out", str(tmp_path / "model"), "--device", "cpu"]) == 3
     assert "no data folder was given; point --data at the folder that holds it" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from cyclopts import Group, Parameter
 
 from bathyscope.cli.words import name_flag, write_for_shells
-from bathyscope.core.conditions import require_conditions
+from bathyscope.core.conditions import Excludes, require_conditions
 from bathyscope.core.descriptions import complete, filled_in_by_commands, read_entries, shared_text, texts_of
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
@@ -37,8 +37,18 @@ def join_options(*types_of_options: type, leave_out: Container[str] = ()) -> typ
             if option.name not in leave_out and option.name not in field_by_name:
                 metadata = {"help": texts.get(option.name, ""), **option.metadata}
                 definition = field(default=option.default, metadata=metadata)
-                field_by_name[option.name] = (option.name, hints[option.name], definition)
+                hint = _without_conditions(hints[option.name], leave_out)
+                field_by_name[option.name] = (option.name, hint, definition)
     return make_dataclass("Options", list(field_by_name.values()), frozen=True)
+
+
+def _without_conditions(hint: Any, leave_out: Container[str]) -> Any:
+    """Return an annotation without what it says of options that a command lacks, which cannot be given with it."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    inner, *marks = get_args(hint)
+    kept_marks = [mark for mark in marks if not (isinstance(mark, Excludes) and mark.option in leave_out)]
+    return Annotated[(inner, *kept_marks)] if kept_marks else inner
 
 
 def options_of_call(call: Callable[..., Any], leave_out: Container[str] = ()) -> type:

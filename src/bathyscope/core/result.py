@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 from bathyscope.core.above import from_above
 from bathyscope.core.tables import TextTable, frame_table, html_table
 from bathyscope.core.text import legible
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +45,21 @@ class Result(Protocol):
         """Return its figure as matplotlib draws it; None where it has none."""
 
 
+def require_arrays(data: object, where: str) -> None:
+    """Refuse a result of anything but labelled arrays, which would fail where it is first read.
+
+    Raises:
+        OptionError: neither a dataset nor a tree of them.
+    """
+    import xarray as xr
+
+    if not isinstance(data, xr.Dataset | xr.DataTree):
+        raise OptionError(
+            f"{where} takes labelled arrays (xarray.Dataset or DataTree); {describe_value(data)} given. Take results "
+            "from the call that makes them, or from bathyscope.open(FOLDER)."
+        )
+
+
 class TabledResult:
     """What results share: a table, its printed forms, and a picture by its name.
 
@@ -62,8 +77,11 @@ class TabledResult:
             )
 
     def __post_init__(self) -> None:
+        fields = vars(self)
+        if "data" in fields:
+            require_arrays(fields["data"], f"{type(self).__name__}: data")
         # and those that are stored instead of computed
-        if "text" in vars(self):
+        if "text" in fields:
             object.__setattr__(self, "text", legible(self.text, keep=_NEW_LINE))
 
     figure: str = ""

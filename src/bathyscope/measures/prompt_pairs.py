@@ -68,7 +68,8 @@ def pairs_of(
         selection: a label's name, or (target, source) by id or number.
 
     Raises:
-        PromptError: an unknown prompt or label, no pair at all, or a prompt with two to be patched from.
+        PromptError: an unknown prompt or label, no pair at all, a pair given twice, or a prompt with two to be
+            patched from.
     """
     return _by_label(prompts, selection) if isinstance(selection, str) else _by_name(prompts, selection)
 
@@ -104,6 +105,11 @@ def _by_name(
     source_of: dict[int, int] = {}
     for names in name_pairs:
         target, source = (_number(prompts, name) for name in names)
+        if source_of.get(target) == source:
+            raise PromptError(
+                f"patching: pairs has prompt {prompts[target].id!r} patched from {prompts[source].id!r} twice; give "
+                "each pair once."
+            )
         if source_of.setdefault(target, source) != source:
             raise PromptError(
                 f"patching: prompt {prompts[target].id!r} is to be patched from both "

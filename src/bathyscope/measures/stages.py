@@ -16,6 +16,7 @@ import xarray as xr
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
+from bathyscope.errors import OptionError
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.of.stages import DECLARATION, StagesOptions
@@ -88,6 +89,7 @@ class Read:
 
 class Stages(Measure[StagesOptions], declared=DECLARATION):
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        _require_room(self.options, facts.n_blocks)
         if self.options.cluster is not None:
             clusters(prompts, self.options.cluster)
 
@@ -130,6 +132,30 @@ class Stages(Measure[StagesOptions], declared=DECLARATION):
         if options.cluster is not None:
             dataset.attrs["cluster"] = options.cluster
         return dataset
+
+
+def _require_room(options: StagesOptions, n_blocks: int) -> None:
+    """Refuse stages that were asked for and do not fit; the usual ones are missing in shallow models, with the reason.
+
+    Raises:
+        OptionError: with the largest numbers that fit.
+    """
+    usual, shortest = StagesOptions(), options.shortest
+    is_chosen = {
+        "stages": (options.stages, shortest) != (usual.stages, usual.shortest),
+        # of 1 to this many, those that fit are there
+        "most": options.most != usual.most,
+    }
+    for name, stages in (("stages", options.stages), ("most", options.most)):
+        if not is_chosen[name] or stages * shortest <= n_blocks:
+            continue
+        fewer = f"{name} up to {n_blocks // shortest}" if n_blocks // shortest >= 2 else ""
+        shorter = f"shortest up to {n_blocks // stages}" if n_blocks >= stages else ""
+        fits = " or ".join(text for text in (fewer, shorter) if text) or f"at most {n_blocks} stages of 1 block"
+        settings = f"{name}={stages}, shortest={shortest}"
+        raise OptionError(
+            f"stages: {settings} need {stages * shortest} blocks, and the model has {n_blocks}; allowed: {fits}."
+        )
 
 
 def _signatures(read: Mapping[str, Read], sampling: Sampling) -> dict[str, Any]:

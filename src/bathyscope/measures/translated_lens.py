@@ -35,7 +35,7 @@ from bathyscope.model.anatomy.plain import home_of, where_float64_is_known
 from bathyscope.prompts.parts import copies_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.least_squares import RIDGE
-from bathyscope.statistics.splits import FEWEST, Splits, split
+from bathyscope.statistics.splits import FEWEST, Splits, require_shares, split
 from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.engine import Wavefront
@@ -154,6 +154,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         return count_tokens(len(prompt), prompt.answer_tokens, self.options.positions)
 
     def _split(self, prompts: Sequence[TokenizedPrompt], seed: int) -> Splits:
+        require_shares(self.options.choose_share, self.options.test_share, f"{self.name}: ")
         # what is read is no copy of what was fitted to
         return split(len(prompts), self.options.choose_share, self.options.test_share, seed, copies_in(prompts))
 

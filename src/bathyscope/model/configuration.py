@@ -1,13 +1,17 @@
 """The configuration of a checkpoint: a folder's, a hub model's or a GGUF file's, read alone."""
 
+import codecs
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import transformers
 from transformers import AutoConfig, PreTrainedConfig
 
+from bathyscope.core.foreign import read_regular
 from bathyscope.core.gguf_headers import quick_headers
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
@@ -17,6 +21,7 @@ from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
 from bathyscope.model.load_errors import needs_code, reason_of, unloadable
 from bathyscope.model.place import folder_of, require_hub
 
+CONFIG_NAME = "config.json"
 _BLOCK_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
 _MOST_BLOCKS = 1_000
 """Several times the deepest published model; the outline of each costs an estimate some milliseconds."""
@@ -79,6 +84,9 @@ def read_declared(source: str, revision: str | None) -> Mapping[str, Any]:
     """
     try:
         declared, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
+    except OSError:
+        _require_json(Path(source) / CONFIG_NAME)
+        raise
     # the library looks for names in whatever it has read
     except TypeError as error:
         raise OSError("its config.json holds a single value, and a configuration has names and values") from error
@@ -86,8 +94,32 @@ def read_declared(source: str, revision: str | None) -> Mapping[str, Any]:
         kind = type(declared).__name__
         raise OSError(f"its config.json holds a {kind}, and a configuration has names and values")
     _require_modest(declared)
-    family_for(str(declared.get("model_type")))
+    family = declared.get("model_type")
+    if not isinstance(family, str | None):
+        raise OSError(f"its config.json says model_type: {elided(repr(family), 60)}; give a family's name, as 'llama'")
+    family_for(str(family))
     return declared
+
+
+def _require_json(file: Path) -> None:
+    """Say what keeps a file of a local folder from being read as JSON, which the library does not.
+
+    Raises:
+        OSError: with the place of the fault.
+    """
+    if not file.is_file():
+        return
+    content = read_regular(file)
+    if content.startswith(codecs.BOM_UTF8):
+        raise OSError(
+            "its config.json begins with a byte-order mark, which JSON does not have; save it as UTF-8 without one"
+        )
+    try:
+        json.loads(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise OSError(f"its config.json is not UTF-8 text (byte {error.start}); copy it again") from error
+    except ValueError as error:
+        raise OSError(f"its config.json is not a valid JSON file ({error}); copy it again") from error
 
 
 def _require_modest(declared: Mapping[str, Any]) -> None:

@@ -45,6 +45,8 @@ def as_device(device: str | torch.device | None) -> torch.device:
         if chosen.index:
             raise ModelError(f"Device {str(device)!r}: torch numbers no processors; write cpu.")
         return chosen
+    if chosen.type == "meta":
+        raise ModelError("Device 'meta' holds no numbers to compute with; use a processor's or an accelerator's (cpu).")
     if chosen.type == "mps":
         raise ModelError(
             "Apple's GPUs (mps) hold no float64, in which distributions are compared; use device='cpu' (--device cpu)."

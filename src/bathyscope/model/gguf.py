@@ -200,6 +200,8 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
         )
     header = _Header(path, stream)
     version = header.number("I")
+    if int.from_bytes(version.to_bytes(4, "little"), "big") in _VERSIONS:
+        raise ModelError(f"{path} is a big-endian GGUF file; only little-endian ones can be read. Convert it again.")
     if version not in _VERSIONS:
         raise ModelError(f"{path} is GGUF of version {version}; versions 2 and 3 can be read. Convert it again.")
     n_tensors, n_values = header.count(_MOST_TENSORS, "tensors"), header.count(_MOST_TENSORS, "values")

@@ -79,6 +79,8 @@ def needs_code(error: BaseException | None) -> bool:
 
 def reason_of(error: Exception) -> str:
     """Return an error's text in one line; the type of errors that say too little without it comes first."""
+    if "Should have a `model_type` key" in str(error):
+        return "its config.json names no family; give it the original's model_type, such as 'llama'"
     plain = isinstance(error, OSError | ValueError | RuntimeError | ImportError) and not isinstance(error, UnicodeError)
     text = joined(str(error))
     return text if plain and text else f"{type(error).__name__}: {text}"

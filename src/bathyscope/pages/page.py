@@ -78,6 +78,8 @@ def report(
     check_options(options)
     runs, acts = split_acts(runs)
     runs = runs if prompts is None else [run.select(prompts=prompts) for run in runs]
+    if not runs:
+        _refuse_choices_of_runs(acts, options, prompts, variables)
     names = name_runs(runs, names) if runs or names is not None else []
     runs = runs if text else [_remove_words(run) for run in runs]
     cluster = None if options is None else options.cluster
@@ -141,6 +143,25 @@ def check_page(out: object) -> Path:
     require_writable(path)
     require_own_page(path)
     return path
+
+
+def _refuse_choices_of_runs(
+    acts: Sequence[PageResult], options: FigureOptions | None, prompts: Any, variables: Any
+) -> None:
+    """Refuse what chooses among a run's figures and prompts where only plans, repairs and the like are shown.
+
+    Raises:
+        OptionError: with the first such argument.
+    """
+    usual = FigureOptions()
+    chosen = {"prompts": prompts is not None, "variables": variables is not None}
+    chosen |= {name: value != getattr(usual, name) for name, value in vars(options or usual).items()}
+    name = next((name for name, is_chosen in chosen.items() if is_chosen), None)
+    if name is not None:
+        raise OptionError(
+            f"{name} (--{name.replace('_', '-')}) is of runs, and none is given: a {acts[0].kind} is shown as it is. "
+            f"Leave {name} out, or give a run too."
+        )
 
 
 def _remove_words(run: Run) -> Run:

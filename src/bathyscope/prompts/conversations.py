@@ -80,7 +80,8 @@ def _of_speaker(turn: Any, number: int) -> Any:
         return turn
     missing = next((key for key in ("from", "value") if key not in turn), None)
     if missing is not None:
-        raise PromptError(f"turn {number} has no {missing!r}; its keys: {', '.join(map(repr, turn)) or 'none'}.")
+        keys = ", ".join(map(repr, turn)) or "none"
+        raise PromptError(f"turn {number} has no {missing!r}; its keys: {keys}. Rename them to 'from' and 'value'.")
     role = _SPEAKERS.get(str(turn["from"]).lower())
     if role is None:
         raise PromptError(

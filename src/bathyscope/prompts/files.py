@@ -84,6 +84,10 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     return reader(path)
 
 
+_SHOWN = 200
+"""Letters of a path that a message repeats."""
+
+
 def check_exists(path: Path) -> None:
     """Refuse a path that is missing (suggesting the likeliest name) or a folder."""
     # os.path, not Path, which raises where a name is too long for a file
@@ -92,8 +96,8 @@ def check_exists(path: Path) -> None:
     if not os.path.exists(path):
         if os.path.islink(path):
             raise PromptError(f"{path} is a link that leads to no file. Check where it leads.")
-        where = "" if os.path.isdir(path.parent) else f" (nor does the folder {path.parent})"
-        raise PromptError(f"{path} does not exist{where}.{similar_file(path)} Check the path.")
+        where = "" if os.path.isdir(path.parent) else f" (nor does the folder {elided(str(path.parent), _SHOWN)})"
+        raise PromptError(f"{elided(str(path), _SHOWN)} does not exist{where}.{similar_file(path)} Check the path.")
 
 
 def require_folder(path: Path) -> None:

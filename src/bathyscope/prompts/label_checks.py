@@ -89,6 +89,27 @@ def require_exact(prompts: Sequence[TokenizedPrompt]) -> None:
             )
 
 
+def require_apart(prompts: Sequence[TokenizedPrompt]) -> None:
+    """Refuse a text next to the number that it reads as, since both would be groups of one name.
+
+    Raises:
+        PromptError: with the two prompts.
+    """
+    for name in dict.fromkeys(name for prompt in prompts for name in prompt.labels):
+        texts: dict[str, str] = {}
+        numbers: dict[str, str] = {}
+        for prompt in prompts:
+            if name in prompt.labels:
+                value = prompt.labels[name]
+                (texts if isinstance(value, str) else numbers).setdefault(str(value), prompt.id)
+        alike = next((text for text in texts if text in numbers), None)
+        if alike is not None:
+            raise PromptError(
+                f"The label {name!r} is the text {alike!r} of prompt {texts[alike]!r} and the number {alike} of prompt "
+                f"{numbers[alike]!r}, which read alike but are two groups; give it as a text or as a number everywhere."
+            )
+
+
 def require_free(labels: Iterable[str], results: Mapping[str, Collection[Hashable]]) -> None:
     """Refuses a label that is also a variable or a dimension of ``results``, which has their names by measure."""
     for measure, names in results.items():

@@ -1,13 +1,17 @@
 """Which options of a prompt source go together."""
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 
+from bathyscope.core.text import elided
 from bathyscope.errors import PromptError
+from bathyscope.prompts.files import open_text
 from bathyscope.prompts.harness.documents import PREFIX as HARNESS
 from bathyscope.prompts.harness.task_code import YAML_FILES
 from bathyscope.prompts.parsed_source import LABEL, SourceSpec
 
+_LONGEST_HEADING = 100_000
 MOST_GENERATED = 1_000_000
 """Prompts that a generator makes at once; all of them are in memory."""
 
@@ -23,8 +27,22 @@ def missing_columns(spec: SourceSpec, lacking: Sequence[str]) -> str:
         )
     return (
         f"{missing}; write which column the text is in: {spec.path}:10?text=question&answer=answer. Chats need no "
-        "column where it is named messages, conversations, or as alpaca's."
+        f"column where it is named messages, conversations, or as alpaca's.{_columns_of(spec.path)}"
     )
+
+
+def _columns_of(path: str | None) -> str:
+    """Return a sentence with the columns of a table of text; empty for other files, and for one that cannot be read."""
+    name = str(path).lower().removesuffix(".gz")
+    if path is None or not name.endswith((".csv", ".tsv")):
+        return ""
+    try:
+        with open_text(Path(path).expanduser()) as file:
+            heading = file.readline(_LONGEST_HEADING)
+    except (PromptError, OSError, RuntimeError):
+        return ""
+    columns = next(csv.reader([heading], delimiter="\t" if name.endswith(".tsv") else ","), [])
+    return f" Its columns: {elided(', '.join(columns), 200)}." if columns else ""
 
 
 def _check_harness(task: str, path: str | None) -> None:

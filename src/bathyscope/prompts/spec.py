@@ -136,16 +136,34 @@ def _is_registered(name: str) -> bool:
     return name.startswith(HARNESS) or _taker(name) is not None
 
 
+_WRITTEN = "written"
+"""A source of prune alone: what the full model writes by itself."""
+
+
 def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
     if contents := contents_of(name):
         return (
             f"this folder holds {contents}, not prompts. Give a data set, a file of prompts, or the folder of texts "
             "with / at its end."
         )
-    if os.path.isdir(name):
+    path = text.partition("?")[0]
+    if name == _WRITTEN:
+        near = (
+            " What a model writes itself is measured by survey --write (write=) after prompts of your own, and chooses "
+            "for prune --calibration."
+        )
+    elif os.path.isdir(name):
         near = f" For the texts of this folder write {name}/."
+    elif os.path.isfile(path):
+        name, ending = path, os.path.splitext(path)[1]
+        kind = f"ending in {ending}" if ending else "without an ending"
+        near = (
+            f" The file is there, but files {kind} are not read: save its rows in one of the formats below, or give "
+            "them in Python as a frame of pandas or polars."
+        )
     else:
-        near = similar_file(name) or did_you_mean(name, source_names)
+        # a path is no misspelt name
+        near = similar_file(name) or ("" if os.sep in name else did_you_mean(name, source_names))
     return (
         f"{elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
         f"Allowed: {', '.join(source_names)}, {HARNESS}TASK, or a file ending in {_listed(CORPUS_SUFFIXES)} (plain "

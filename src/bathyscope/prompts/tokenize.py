@@ -17,7 +17,7 @@ from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.answers import AnswerError, answer_token_count, doubles_blank, makes_one_word, question_of
 from bathyscope.prompts.chat import Turns
 from bathyscope.prompts.encode import Encoded, Encoder
-from bathyscope.prompts.label_checks import checked_labels, require_exact
+from bathyscope.prompts.label_checks import checked_labels, require_apart, require_exact
 from bathyscope.prompts.notices import Notices
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt, require_words
 from bathyscope.prompts.tokenizer import unknown_token
@@ -80,6 +80,7 @@ def tokenize(
     if is_chat and not needs_words(prompts):
         warn(f"chat=True writes texts as turns of a chat; {prompts.dataset} gives token ids alone, which it leaves.")
     require_exact(tokenized)
+    require_apart(tokenized)
     if encoder is not None:
         notices.warn_of(prompts.dataset, len(prompts), encoder.tokenizer, encoder.template.asks_clock)
     return tokenized

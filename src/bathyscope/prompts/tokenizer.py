@@ -86,6 +86,12 @@ def load_tokenizer(
     # transformers raises whatever its parsers raise; all mean that there is no usable tokenizer.
     except Exception as error:
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+        if isinstance(error, LookupError | AttributeError | TypeError):
+            # the library's own code has failed on an entry, and says nothing of which file
+            reason = (
+                f"tokenizer.json or tokenizer_config.json lacks an entry, or has one that transformers cannot use "
+                f"({type(error).__name__}: {reason}); compare both with the original's"
+            )
         raise ModelError(
             f"The tokenizer of {source} cannot be loaded: {reason}. Give a folder with the model's files, or "
             "a name on the hub; prompts of token ids need no tokenizer."

@@ -13,7 +13,8 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.cycles import Cycle, cycle_of
-from bathyscope.errors import OptionError, StoreError, did_you_mean
+from bathyscope.core.result import require_arrays
+from bathyscope.errors import OptionError, StoreError, describe_value, did_you_mean
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import READING, recorded_reading
@@ -40,6 +41,9 @@ class RunContents:
         controls: runs that the model is compared with, by name.
         cut: by what a part of a run was selected; () = the whole run.
         in_memory: the results of a run without a folder, by index in the plan; None = the run-level results.
+
+    Raises:
+        OptionError: the tree holds no labelled arrays, or the manifest no identity.
     """
 
     tree: xr.DataTree
@@ -49,6 +53,14 @@ class RunContents:
     controls: Mapping[str, Self] = field(default_factory=dict)
     cut: tuple[str, ...] = ()
     in_memory: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_arrays(self.tree, f"{type(self).__name__}: tree")
+        if not isinstance(self.manifest, Mapping) or "identity" not in self.manifest:
+            raise OptionError(
+                f"{type(self).__name__}: manifest takes the content of a run's manifest.json, a dict with an identity; "
+                f"{describe_value(self.manifest)} given. Take runs from bathyscope.survey or bathyscope.open(FOLDER)."
+            )
 
     @property
     def data(self) -> xr.DataTree:

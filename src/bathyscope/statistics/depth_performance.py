@@ -123,6 +123,10 @@ def _design(
 
 
 def _check(score: FloatArray, predictors: Mapping[str, FloatArray], design: FloatArray, terms: int) -> None:
+    if len(score) == 1:
+        raise OptionError(
+            f"One model alone tells nothing of how models differ; give at least {design.shape[1] + 1} models."
+        )
     for name, values in {**predictors, "score": score}.items():
         if agree(values):
             cure = "" if name in (LAYERS, "score") else f"; leave it out: covariates without {name!r}"

@@ -15,7 +15,7 @@ from bathyscope.statistics.bootstrap import Interval, mean_intervals
 from bathyscope.statistics.sampling import Sampling
 
 FEWEST_PROMPTS: Final = 24
-"""With fewer prompts, or clusters, a rare cost is missed too often for any statement that there is none."""
+"""With fewer prompts, or clusters, a rare cost is missed too often to rule it out."""
 _FARTHER: Final = 3.0
 """Distance of the prompt that was not drawn from the mean, over the largest distance of one that was."""
 

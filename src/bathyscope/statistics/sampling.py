@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.options import Range, Seed, Share, require_allowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,16 +23,22 @@ class Sampling:
         cluster: [prompts], prompts of one number are drawn together; None = each for itself. What is read off
             ``Reading`` or ``Curves`` has its clusters there, since these are cut to the prompts that have a value.
 
+    Raises:
+        OptionError: no whole number of resamples, or a level or a seed out of range.
+
     Example:
         >>> from bathyscope.extend.statistics import Sampling
         >>> Sampling(resamples=200, seed=1).counts(5).shape
         (200, 5)
     """
 
-    resamples: int = 1000
-    level: float = 0.95
-    seed: int = 0
+    resamples: Annotated[int, Range(1)] = 1000
+    level: Share = 0.95
+    seed: Seed = 0
     cluster: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        require_allowed(self, "Sampling")
 
     @property
     def record(self) -> dict[str, Any]:

@@ -24,19 +24,22 @@ class Splits:
     test: tuple[int, ...]
 
 
-def require_shares(choose_share: float, test_share: float) -> None:
+def require_shares(choose_share: float, test_share: float, where: str = "") -> None:
     """Refuse shares that leave nothing on some side.
+
+    Args:
+        where: begins the message, such as ``"translated_lens: "``.
 
     Raises:
         OptionError: with what is allowed.
     """
     for name, share in (("choose_share", choose_share), ("test_share", test_share)):
         if not 0 < share < 1:
-            raise OptionError(f"{name}={share} is out of range; allowed: above 0 and below 1, such as 0.1.")
+            raise OptionError(f"{where}{name}={share} is out of range; allowed: above 0 and below 1, such as 0.1.")
     if choose_share + test_share >= 1:
         raise OptionError(
-            f"choose_share={choose_share} and test_share={test_share} leave no prompts to fit maps to; together they "
-            "must be below 1."
+            f"{where}choose_share={choose_share} and test_share={test_share} leave no prompts to fit maps to; together "
+            "they must be below 1."
         )
 
 

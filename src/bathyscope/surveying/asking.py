@@ -10,7 +10,7 @@ import torch
 
 from bathyscope.core.common_options import ChatForm
 from bathyscope.core.text import elided
-from bathyscope.errors import OptionError, warn
+from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.guard import told_by_name
 from bathyscope.measures.registry import chosen, make
@@ -103,7 +103,7 @@ class Survey:
                 with told_by_name(measure, "prepare()"):
                     measure.prepare(facts, survey_prompts, seed)
         # a measure's own further prompts, under the same rules as the survey's
-        references = {m.name: self._read(ready, m.reference, None) for m in measures if m.reference is not None}
+        references = {m.name: self._read_reference(ready, m) for m in measures if m.reference is not None}
         batch_tokens, cut = self._cut(ready, facts, measures, survey_prompts)
         return SurveyPlan(
             model=ready,
@@ -125,6 +125,19 @@ class Survey:
 
     def _read(self, model: Model, prompts: Source | Prompts, beyond_context: bool | None) -> Prompts:
         return PromptReading(beyond_context, self.add_special_tokens, self.chat).read(model, prompts, seed=self._seed)
+
+    def _read_reference(self, model: Model, measure: Measure[Any]) -> Prompts:
+        """Return a measure's own further prompts.
+
+        Raises:
+            PromptError: with the option that names them.
+        """
+        try:
+            return self._read(model, measure.reference, None)  # type: ignore[arg-type]
+        except PromptError as error:
+            values = vars(measure.options)
+            option = next((name for name, value in values.items() if value is measure.reference), "reference")
+            raise PromptError(f"{measure.name}: {option}: {error}") from error
 
     @property
     def _seed(self) -> int:

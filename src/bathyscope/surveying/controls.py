@@ -22,7 +22,7 @@ from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, OptionError, describe_value, did_you_mean, warn
 from bathyscope.model import Model, load
 from bathyscope.model.memory import free_bytes
-from bathyscope.options import items_of
+from bathyscope.options import Seed, convert, items_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.paired import WEIGHTS
@@ -196,6 +196,7 @@ def untrained(model: Model, seed: int) -> Model:
         seed: of the weights.
 
     Raises:
+        OptionError: no model that was loaded, or no whole number that a seed can be.
         ModelError: parts that cannot be initialised again, with the first of them.
 
     Example:
@@ -203,6 +204,11 @@ def untrained(model: Model, seed: int) -> Model:
         >>> control.n_blocks == model.n_blocks, control.weight_hash == model.weight_hash
         (True, False)
     """
+    if not isinstance(model, Model):
+        raise OptionError(
+            f"untrained() takes a model that was loaded; {describe_value(model)} given. Give bathyscope.load(FOLDER)."
+        )
+    seed = convert(Seed, seed, "seed")
     fresh = initialised(model.hf, seed)
     if _hold_the_same(fresh, model.hf):
         warn(

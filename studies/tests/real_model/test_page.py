@@ -14,7 +14,7 @@ from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 from studies.real_model.claims import CLAIMS, Claim
 from studies.real_model.figure import draw
 from studies.real_model.jobs import JOBS, UNTRAINED, job
-from studies.real_model.judged import decision, rows_of, untrained_passes
+from studies.real_model.judged import decision, rows_of, summary, untrained_passes
 from studies.real_model.models import GEMMA3, SMOLLM2
 from studies.real_model.observations import behind_the_claims
 from studies.real_model.page import BEGIN, END, load_results, markdown, with_results
@@ -131,17 +131,20 @@ def test_the_page_says_what_is_not_measured(tmp_path: Path) -> None:
 
 def test_claims_that_hold_together_are_counted_too() -> None:
     """An interval of 36 together is wider than one by itself: what holds by a hair alone is open with the others."""
-    surveys = {"smollm2": {"stream": stream(prompts=6, noise=0.05)}}
-    [row] = [row for row in rows_of(SMOLLM2, surveys) if row.claim.key == "lens_overlap_late"]
+    rows = rows_of(SMOLLM2, {"smollm2": {"stream": stream(prompts=6, noise=0.05)}})
+    [row] = [row for row in rows if row.claim.key == "lens_overlap_late"]
     alone, together = row.by_model["smollm2"], row.corrected
-    assert together is not None and alone.value == together.value
+    assert together is not None
+    assert alone.value == together.value
     quantiles = [float(stats.t.ppf(1 - error / 2, 5)) for error in (0.05, 0.05 / len(CLAIMS))]
-    assert (together.high - together.value) / (alone.high - alone.value) == pytest.approx(quantiles[1] / quantiles[0], rel=0.1)
-    text = markdown({"smollm2": surveys})
-    counts = [row.corrected_decision for row in rows_of(SMOLLM2, surveys)]
+    assert (together.high - together.value) / (alone.high - alone.value) == pytest.approx(
+        quantiles[1] / quantiles[0], rel=0.1
+    )
+    text = next(summary({"smollm2": rows, "gemma3": rows}))
+    counts = [row.corrected_decision for row in rows]
     assert (
-        f"With intervals that hold for all {len(CLAIMS)} claims together (Bonferroni), {counts.count('holds')} hold and "
-        f"{counts.count('does not hold')} do not hold." in text
+        f"With intervals that hold for all {len(CLAIMS)} claims together (Bonferroni), "
+        f"{counts.count('holds')} hold and {counts.count('does not hold')} do not hold." in text
     )
 
 
@@ -185,8 +188,9 @@ def test_the_page_says_what_the_papers_models_read() -> None:
     page = (Path(__file__).parents[3] / "docs" / "real_model.md").read_text(encoding="utf-8")
     lows = {name: sorted(values)[1 if name == "kl" else 0] for name, values in shares.items()}
     words = {name: f"{lows[name]:.2f} to {max(values):.2f}" for name, values in shares.items()}
-    assert f"(cosine {words['cosine']}, KL {words['kl']} with one of {min(shares['kl']):.2f}, overlap {words['overlap']})" in (
-        " ".join(page.split())
+    assert (
+        f"(cosine {words['cosine']}, KL {words['kl']} with one of {min(shares['kl']):.2f}, overlap {words['overlap']})"
+        in (" ".join(page.split()))
     )
 
 

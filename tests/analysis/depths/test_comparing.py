@@ -387,6 +387,8 @@ def test_bad_input_is_refused_with_the_way_out(tmp_path: Path) -> None:
         bathyscope.compare([ONE, TWO], estimators=["kll"])
     with pytest.raises(OptionError, match="No estimator was chosen"):
         bathyscope.compare([ONE, TWO], estimators=[])
+    with pytest.raises(OptionError, match="estimators: 'kl' is given twice; give it once"):
+        bathyscope.compare([ONE, TWO], estimators=["kl", "cosine", "kl"])
     for pair in ((0, 2), (1, 1), (0,)):
         with pytest.raises(OptionError, match=r"does not name two of the 2 runs; .* from 0 to 1"):
             bathyscope.compare([ONE, TWO], pairs=[pair])  # type: ignore[list-item]

@@ -111,6 +111,7 @@ def test_blocks_without_attention_have_no_scores() -> None:
     found = subjoiner(model, WORDS, top=40, **QUICK)
     assert np.isnan(found.score).all("head").values.tolist() == [True, False, True, False, True]
     assert found.sizes["rank"] == 8
+    assert "held-out words. The order, of all 8 heads that there are (top=40), is that of the other half" in found.text
     assert set(found.top_block.values) == {1, 3}
 
 

@@ -26,6 +26,7 @@ from bathyscope.errors import OptionError
 from bathyscope.model.identity import ModelIdentity
 from bathyscope.pages.acts.plan_head import plan_basis, plan_headline
 from bathyscope.pages.acts.sections import act_section
+from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.results import DRAWINGS, draw_result
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
@@ -169,3 +170,21 @@ def test_pictures_are_those_that_results_name() -> None:
     assert drawing is not None
     assert [panel.name for panel in drawing.panels] == ["costs"]
     assert plan().figure in DRAWINGS
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (
+            {"options": FigureOptions(cluster="document")},
+            r"cluster \(--cluster\) is of runs, and none is given: a survey of mine is",
+        ),
+        ({"options": FigureOptions(prompts_shown=2)}, r"prompts_shown \(--prompts-shown\) is of runs"),
+        ({"prompts": "0-4"}, r"prompts \(--prompts\) is of runs"),
+        ({"variables": "kl"}, r"Leave variables out, or give a run too"),
+    ],
+)
+def test_what_is_of_runs_is_refused_of_others_alone(choice: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=message):
+        bathyscope.report(Own(xr.Dataset()), tmp_path / "page.html", **choice)
+    assert not [*tmp_path.iterdir()]

@@ -10,12 +10,14 @@ from support.artists import visible_texts
 from support.profiled import profiled_run
 from support.synthetic import small_run, synthetic_run
 
+import bathyscope
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.pages.figures.kind import Panel, arrange
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.pages.files import export
 from bathyscope.pages.files.export import save_figures
+from bathyscope.pages.files.panel_files import save_panels
 
 SMALL = small_run()
 HEADS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
@@ -56,6 +58,14 @@ def test_unknown_format_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"'jpg' is unknown; allowed: png, svg, pdf"):
         save_figures(SMALL, tmp_path, ["png", "jpg"])
     assert not os.listdir(tmp_path)
+
+
+def test_a_format_is_given_once(tmp_path: Path) -> None:
+    for save in (save_figures, save_panels):
+        with pytest.raises(OptionError, match="formats: 'svg' is given twice; give it once"):
+            save(SMALL, tmp_path, ["svg", "png", "svg"])
+    with pytest.raises(OptionError, match="formats: 'png' is given twice"):
+        bathyscope.reproduce("lad2024", formats=["png", "png"])
 
 
 @pytest.mark.parametrize("formats", ["png", []])

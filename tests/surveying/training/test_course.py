@@ -194,7 +194,7 @@ def test_copies_of_prompts_show_no_more_than_the_prompts_given_once(
 
 def test_copies_of_one_prompt_leave_open_what_one_prompt_does(checkpoints: Path, tmp_path: Path) -> None:
     places = [checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"]
-    course = bathyscope.course(places, PROMPTS[:1] * 6, tmp_path / "course", progress=False)
+    course = bathyscope.course(places, PROMPTS[:1] * 24, tmp_path / "course", progress=False)
     for name in ("idle_blocks", "added_loss_low", "added_loss_high", "matters_from"):
         assert course.data[name].isnull().all(), name
     assert "shown to be idle" not in course.text

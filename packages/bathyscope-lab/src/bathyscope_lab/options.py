@@ -8,7 +8,7 @@ class TrainOptions:
     """Options of ``train``.
 
     Args:
-        data: folder that holds the texts; problems of tasks need none.
+        data: folder that holds the texts; refused where problems of a task are trained on.
         device: cpu or cuda; None = the first accelerator, else the CPU.
     """
 

@@ -58,7 +58,7 @@ def train(
     Args:
         recipe: a recipe, the name of one that ships with the package, or a YAML file.
         out: folder of the checkpoint, and of the run until it is finished.
-        data: folder that holds the texts; problems of tasks need none.
+        data: folder that holds the texts; refused where problems of a task are trained on.
         device: ``cpu`` or ``cuda``; None = the first accelerator, else the CPU.
         progress: show a bar on standard error.
         callbacks: told of what happens, such as a ``bathyscope.training.DepthCallback``; they change nothing of what
@@ -73,6 +73,11 @@ def train(
     """
     require_accelerate()
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    if data is not None and recipe.task is not None:
+        raise OptionError(
+            f"data={str(data)!r} (--data) is a folder of texts, and {recipe.name} trains on problems of the task "
+            f"{recipe.task.name}, which are generated. Leave data out, or give a recipe of texts."
+        )
     kind = as_device(device).type
     folder = RunFolder(Path(out), recipe)
     threads = torch.get_num_threads()

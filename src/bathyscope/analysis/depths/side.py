@@ -16,6 +16,7 @@ from bathyscope.core.commands import name_command
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.curves import COSINES, depth_inputs
 from bathyscope.measures.of.effective_depth import DECLARATION, EffectiveDepthOptions
+from bathyscope.options import require_different
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.names import model_names, run_names
@@ -169,14 +170,19 @@ def require_all_blocks(run: Run, name: str) -> None:
 
 
 def chosen_estimators(names: Iterable[str], available: Collection[str], beginning: str) -> tuple[str, ...]:
-    """Return names of estimators, each once; ``beginning`` starts the sentence that refuses unknown ones."""
-    chosen = tuple(dict.fromkeys(names))
+    """Return names of estimators; ``beginning`` starts the sentence that refuses unknown ones.
+
+    Raises:
+        OptionError: an unknown name, one given twice, or none.
+    """
+    chosen = tuple(names)
     listed = ", ".join(available)
     for name in chosen:
         if name not in available:
             raise OptionError(f"{beginning} no estimator {name!r}.{did_you_mean(name, available)} Allowed: {listed}.")
     if not chosen:
         raise OptionError(f"No estimator was chosen; give at least one of: {listed}.")
+    require_different(chosen, "estimators")
     return chosen
 
 

@@ -22,6 +22,7 @@ from bathyscope.analysis.probes.logistic import ACCURACY, Accuracy, Fit, Setting
 from bathyscope.analysis.probes.skeleton import Finding, lent, require_room
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
+from bathyscope.core.paths import given_path
 from bathyscope.core.result import LabelledResult, rows_of, tabulate_over
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval
@@ -92,6 +93,7 @@ def ing_probe(
         ModelError: the model cannot be ready, or has no tokenizer, no such token, or no neurons to be read.
     """
     settings = Settings(C, Sampling(resamples, level, seed))
+    corpus = given_path(corpus, "corpus")
     with lent(model, "The corpus is") as ready:
         require_room(ready, window - 1, window)
         in_class_V, weights, chosen = _choose(ready, neurons)

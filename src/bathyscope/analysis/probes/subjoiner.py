@@ -121,6 +121,7 @@ def subjoiner(
             pieces=pieces,
             context=context,
             window=window,
+            top=top,
             seed=seed,
             level=level,
             resamples=resamples,
@@ -134,13 +135,15 @@ def _tabulate(data: xr.Dataset) -> pd.DataFrame:
 def _conclude(data: xr.Dataset) -> str:
     """Return which head gathers most, what its score is of, and how many words it comes from."""
     best = data.isel(rank=0)
+    ranked, top = data.sizes["rank"], data.attrs["top"]
+    order = "The order" if ranked == top else f"The order, of all {ranked} heads that there are (top={top}),"
     pieces, held_out, split = data.attrs["pieces"], data["held_out"].values, data["split"].values
     return (
         f"Head {int(best['top_head'])} of block {int(best['top_block'])} gathers the tokens of words most: score "
         f"{Estimate.of(best, 'top_score', 'ci'):.3f}. Attention of a "
         f"word's last token to the {pieces - 1} tokens before it: in words of {pieces} tokens (split), in words of one "
         f"(whole), and the difference (score), on {int((held_out & split).sum())} and "
-        f"{int((held_out & ~split).sum())} held-out words. The order is that of the other half of the words."
+        f"{int((held_out & ~split).sum())} held-out words. {order} is that of the other half of the words."
     )
 
 

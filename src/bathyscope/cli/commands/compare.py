@@ -108,6 +108,9 @@ def _split_pairs(arguments: Sequence[str]) -> tuple[list[str], list[tuple[int, i
             f"{alone!r} is a single run among pairs REFERENCE:OTHER; give pairs only, or folders only "
             "(each is then compared with the first)."
         )
+    for text, pair in zip(arguments, pairs):
+        if pair[0] == pair[1]:
+            raise OptionError(f"{text!r} compares a run with itself; give two different runs, REFERENCE:OTHER.")
     folders = list(dict.fromkeys(folder for pair in pairs for folder in pair))
     return folders, [(folders.index(reference), folders.index(other)) for reference, other in pairs]
 

@@ -49,6 +49,7 @@ def evaluate_command(
         tasks: names separated by commas, as lm-evaluation-harness calls them, or YAML files of one's own tasks.
     """
     from bathyscope.prompts.harness.loading import load_benchmarks
+    from bathyscope.surgery.benchmarks.variants import require_forms
     from bathyscope.surgery.plan.opening import is_plan
 
     place = model
@@ -62,6 +63,9 @@ def evaluate_command(
         plan.as_schedule()
         place, options["schedules"] = plan.place, [plan]
         load_as_planned(plan, options)
+    elif "schedules" in options:
+        # documents of tasks may come from a hub, which is asked after everything that was typed is checked
+        require_forms(options["schedules"])
     # A name on the hub holds a slash, and a folder of results must not.
     name = re.sub(r"[^\w.-]+", "-", Path(model).name).strip("-.")
     options["out"] = out = options.get("out") or str(Path("runs") / f"{name}-benchmarks")

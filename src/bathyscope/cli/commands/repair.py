@@ -66,14 +66,16 @@ def repair_command(
     from bathyscope.surgery.plan.opening import is_plan
     from bathyscope.surgery.repairing.folder_locks import claimed_alone
     from bathyscope.surgery.repairing.repair import require_budget
+    from bathyscope.surgery.repairing.repaired import require_same_repair
 
     require_budget(options.get("how", "linear"), options.get("tokens"), options.get("minutes"))
+    is_taken = False
     if out is not None:
         from bathyscope.surgery.checkpoint.target_folder import require_free
 
         out = out.expanduser()
         # The ladder takes minutes, so a folder that cannot be written is refused before it.
-        require_free(out)
+        is_taken = require_free(out)
         require_writable(out, holds="a repair")
     place = model
     order: Any = schedule
@@ -97,6 +99,8 @@ def repair_command(
     for flag, value in (("--schedule", order), ("--calibration", calibration), ("--test", test)):
         if value is None:
             raise needs_a_plan("repair", flag, model)
+    if out is not None and is_taken:
+        require_same_repair(out, order)
     sources = [read_source([text]) if isinstance(text, str) else text for text in (calibration, test)]
     state = options.get("state")
     # Two repairs that write one folder would mix their files, so the folder is claimed before the ladder.

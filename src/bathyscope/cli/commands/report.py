@@ -97,6 +97,8 @@ def report_command(
                 [*opened, *acts],
                 path,
                 options=request.figure_options,
+                # of runs, which are cut already, and refused where there are none
+                prompts=None if opened else prompts,
                 variables=variables,
                 **page_options,
             )

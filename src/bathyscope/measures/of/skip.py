@@ -32,9 +32,9 @@ class SkipOptions:
         parts: what is skipped: "block" (the whole block), "attention", "mlp" (its contribution).
         positions: for every prompt the tokens t of the future effects, such as [[9, 41], [17]], or one list for all
             prompts, [[9, 41]]; None = sampled (every 8th token, shuffled, the first four); an empty list = no future
-            effects for that prompt. Or places by name, each kept apart in the results: {"at": "Paris"}, a text that
-            every prompt holds, {"at": 7} or {"at": -1}, a token, or {"at": "label:city"}, a label; t is the first token
-            of the place.
+            effects for that prompt, and [[]] = for no prompt. Or places by name, each kept apart in the results:
+            {"at": "Paris"}, a text that every prompt holds, {"at": 7} or {"at": -1}, a token, or {"at": "label:city"},
+            a label; t is the first token of the place.
         protect_first: how many first tokens keep the skipped block's real output.
         axis: "channels" repeats hu2025's published slip in the future effects: the channels 1 … t−1 of every
             token are skipped, where the tokens 1 … t−1 are meant.

@@ -24,8 +24,9 @@ class StagesOptions:
     """Options of the stages.
 
     Args:
-        stages: how many the boundaries are given for.
-        most: the error on held-out prompts is given for 1 to this many.
+        stages: how many the boundaries are given for; where the model has too few blocks, other numbers than the
+            default are refused, and the default has no boundaries.
+        most: the error on held-out prompts is given for 1 to this many; refused likewise.
         shortest: fewest blocks in a stage.
         folds: into which prompts are dealt to be held out (no more than there are prompts).
         cluster: the prompts' label of what belongs together, such as document; such prompts are resampled, and held

@@ -10,6 +10,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.options import require_different
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.options import FORMATS, PICTURE_FORMATS
 
@@ -78,6 +79,17 @@ def _require_tex() -> None:
             f"A .pgf file needs TeX to measure its letters, and {program} is not found. Write .pdf or .svg, or install "
             "TeX."
         )
+
+
+def check_formats(formats: Sequence[str]) -> None:
+    """Refuse a list of formats that is empty, or holds an unknown one, or one twice."""
+    if isinstance(formats, str) or not formats:
+        raise OptionError(
+            f"formats={formats!r} is not allowed. Give a list with at least one of: {', '.join(FORMATS)}."
+        )
+    for format_ in formats:
+        check_format(format_)
+    require_different(list(formats), "formats")
 
 
 def check_format(format_: str, allowed: Sequence[str] = FORMATS) -> None:

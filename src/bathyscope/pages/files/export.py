@@ -14,7 +14,7 @@ from bathyscope.pages.figures.kind import arrange
 from bathyscope.pages.figures.of.profile import find_profile
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings
-from bathyscope.pages.figures.render import FORMATS, check_format, render
+from bathyscope.pages.figures.render import FORMATS, check_formats, render
 from bathyscope.runs.run import Run
 
 
@@ -32,7 +32,8 @@ def save_figures(
         OptionError: nothing to draw; a format other than png, svg and pdf; an argument of the wrong type.
         StoreError: the folder cannot be written.
     """
-    check_formats(formats, options)
+    check_options(options)
+    check_formats(formats)
     runs = read_runs(run)
     if len(runs) != 1:
         raise OptionError(f"save_figures takes one run, not {len(runs)}. For several runs use save_side_by_side.")
@@ -60,7 +61,8 @@ def save_side_by_side(
         OptionError: a format other than png, svg and pdf.
         StoreError: the folder cannot be written.
     """
-    check_formats(formats, options)
+    check_options(options)
+    check_formats(formats)
     require_writable(given_path(folder, "folder"), holds="figures")
     runs = read_runs(runs)
     heading = _write_heading(runs, options)
@@ -73,17 +75,6 @@ def _write_heading(runs: Sequence[Run], options: FigureOptions | None) -> str:
     if options is not None and not options.heading:
         return ""
     return " ".join(run.caption(noise=False) for run in runs)
-
-
-def check_formats(formats: Sequence[str], options: object) -> None:
-    """Refuse an unknown format, an empty list, and options of another type."""
-    check_options(options)
-    if isinstance(formats, str) or not formats:
-        raise OptionError(
-            f"formats={formats!r} is not allowed. Give a list with at least one of: {', '.join(FORMATS)}."
-        )
-    for format_ in formats:
-        check_format(format_)
 
 
 def _save_figures(figures: Mapping[str, Figure], folder: str | Path, formats: Sequence[str]) -> list[Path]:

@@ -6,14 +6,13 @@ from pathlib import Path
 from bathyscope.core.csv_text import csv_text
 from bathyscope.core.output import write_output
 from bathyscope.core.paths import given_path, require_writable
-from bathyscope.pages.figures.arguments import read_one_run
+from bathyscope.pages.figures.arguments import check_options, read_one_run
 from bathyscope.pages.figures.kind import draw_panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.lines import numbers
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
-from bathyscope.pages.figures.render import FORMATS, render
-from bathyscope.pages.files.export import check_formats
+from bathyscope.pages.figures.render import FORMATS, check_formats, render
 from bathyscope.pages.plotting import COLUMN, PAGE
 from bathyscope.runs.run import Run
 
@@ -31,7 +30,8 @@ def save_panels(
     """
     import pandas as pd
 
-    check_formats(formats, options)
+    check_options(options)
+    check_formats(formats)
     require_writable(given_path(folder, "folder"), holds="figures")
     run = read_one_run(run, "save_panels")
     written: list[Path] = []

@@ -14,7 +14,7 @@ from bathyscope.core.result import TabledResult
 from bathyscope.errors import ArgumentError, OptionError, describe_value, did_you_mean
 from bathyscope.model import load
 from bathyscope.model.options import require_one_process
-from bathyscope.pages.figures.render import check_format
+from bathyscope.pages.figures.render import check_formats
 from bathyscope.pages.options import PaperData, PaperTarget, ReproduceOptions
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
 from bathyscope.pages.papers.data import local_data, read_prompts_option
@@ -153,8 +153,7 @@ class ReproductionPlan:
         """Decide and check everything before anything is loaded (see :func:`reproduce`)."""
         named_target = Target.of(target)
         paper, chosen, tables = named_target.paper, named_target.figures(figures), named_target.tables(figures)
-        for format_ in formats:
-            check_format(format_)
+        check_formats(formats)
         named = chosen_models(models, paper.listed, paper.models if named_target.table else paper.listed)
         count, source = read_prompts_option(prompts)
         place = Path("runs") / paper.paper if out is None else given_path(out, "out")

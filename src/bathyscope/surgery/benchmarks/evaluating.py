@@ -24,7 +24,7 @@ from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.benchmarks.result import Evaluation, assemble, warn_of_cut_answers
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
-from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
+from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, require_forms, runnable, variants
 from bathyscope.surgery.options import Arguments, EvaluateOptions
 from bathyscope.surgery.order.model_of_plan import in_its_precision, require_same_model
 from bathyscope.surgery.plan.plan import Plan
@@ -81,6 +81,7 @@ def evaluate(
     files_of_tasks(data)
     if not isinstance(schedules, Iterable | Plan):
         raise OptionError(f"schedules={describe_value(schedules)} is no list; give one, such as ['drop', 'swap'].")
+    require_forms(schedules)
     place = None if out is None else folder_path(out, "out")
     if place is not None:
         require_writable(place, holds="an evaluation")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.options import items_of
-from bathyscope.schedule import Schedule, Scheduling
+from bathyscope.schedule import Schedule, Scheduling, require_form
 
 NORMAL = "standard"
 _WINDOWS = re.compile(r"repeat:(\d+)$")
@@ -56,6 +56,18 @@ def runnable(
     if lacking:
         warn(f"Left out, because blocks would not find what they take from others: {', '.join(lacking)}.")
     return tuple(variant for variant in candidates if variant.name not in lacking)
+
+
+def require_forms(schedules: str | Scheduling | Sequence[str | Scheduling]) -> None:
+    """Refuse texts that are schedules of no model, before a model is loaded or a hub is asked.
+
+    Raises:
+        OptionError: with what is allowed.
+    """
+    several = [schedules] if isinstance(schedules, Scheduling) else items_of(schedules)
+    for text in (item.strip() for item in several if isinstance(item, str)):
+        if text not in ("drop", "swap", "parallel", "repeat", "") and not _WINDOWS.match(text):
+            require_form(text)
 
 
 def _schedule_texts(schedules: str | Scheduling | Sequence[str | Scheduling]) -> list[str]:

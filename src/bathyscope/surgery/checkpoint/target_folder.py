@@ -32,7 +32,7 @@ def claimed(folder: Path, record: ExportRecord, size: int) -> bool:
             if is_same_export(read_text(folder / RECORD, folder), record):
                 _require_whole(folder)
                 return False
-            raise _taken_error(folder, "another export")
+            raise taken_error(folder, "another export")
         folder.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder.parent).free
     except OSError as error:
@@ -83,7 +83,7 @@ def require_free(folder: Path) -> bool:
     if folder.is_dir() and any(folder.iterdir()):
         if (folder / RECORD).is_file():
             return True
-        raise _taken_error(folder, "something else")
+        raise taken_error(folder, "something else")
     if folder.is_symlink():
         raise StoreError(f"{str(folder)!r} is a symbolic link; give the folder itself that is to be written.")
     if folder.exists() and not folder.is_dir():
@@ -91,7 +91,8 @@ def require_free(folder: Path) -> bool:
     return False
 
 
-def _taken_error(folder: Path, what: str) -> StoreError:
+def taken_error(folder: Path, what: str) -> StoreError:
+    """Return the error of a folder that holds something else than what is to be written."""
     return StoreError(
         f"{str(folder)!r} exists and holds {what}; give a folder that does not exist yet, or remove this one."
     )

@@ -42,6 +42,6 @@ def random_sentence(data: xr.Dataset) -> str:
         return ""
     median, lowest, highest = (f"{float(random[f'subset_{name}']):.4g}" for name in ("median", "min", "max"))
     return (
-        f"Of {count} random subsets the median costs {median} ({lowest} to {highest}), and {cheaper or 'none'} of them "
-        f"{'cost' if cheaper > 1 else 'costs'} less than the choice (rank {cheaper + 1} of {count + 1})."
+        f"Of {count} random subsets the median costs {median} ({lowest} to {highest}), and {cheaper} of them "
+        f"{'costs' if cheaper == 1 else 'cost'} less than the choice (rank {cheaper + 1} of {count + 1})."
     )

@@ -22,13 +22,14 @@ from bathyscope.core.result import PageResult
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.tables import TextTable, markdown_of
 from bathyscope.core.text import elided, level_text, literal_markdown, without_folders
-from bathyscope.errors import RepairError, StoreError
+from bathyscope.errors import OptionError, RepairError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.model.identity import ModelIdentity
 from bathyscope.runs.folder import MOST_DEEP, folder_path, reason
-from bathyscope.schedule import Schedule
+from bathyscope.schedule import Schedule, Scheduling
 from bathyscope.surgery.checkpoint.card import on_data
 from bathyscope.surgery.checkpoint.json_record import Act, record_of
+from bathyscope.surgery.checkpoint.target_folder import taken_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -309,6 +310,27 @@ def is_repaired(folder: object) -> bool:
     """Return whether a folder is one that ``bathyscope repair --out`` wrote."""
     # os.path, not Path, which raises where a text is longer than a file's name may be
     return isinstance(folder, str | Path) and os.path.isfile(os.path.join(os.path.expanduser(folder), REPAIR))
+
+
+def require_same_repair(folder: Path, schedule: str | Scheduling) -> None:
+    """Refuse a folder with another export than the repair of this schedule, before the ladder computes anything.
+
+    Args:
+        folder: holds an export.
+        schedule: which blocks are dropped, as text or as a plan.
+
+    Raises:
+        StoreError: with what the folder holds.
+    """
+    stored = open_repaired(folder).schedule if is_repaired(folder) else None
+    if stored is None:
+        raise taken_error(folder, "an export that is no repair")
+    try:
+        requested = Schedule.parse(schedule, stored.n_blocks) if isinstance(schedule, str) else schedule.as_schedule()
+    except OptionError:  # of a model of other blocks
+        requested = None
+    if requested != stored:
+        raise taken_error(folder, f"the repair of {stored}, not of {schedule}")
 
 
 def open_repaired(folder: str | Path) -> Repaired:

@@ -131,7 +131,7 @@ def open_course(folder: str | Path) -> Course:
         folder: what a ``DepthCallback``, ``bathyscope.watch`` or ``bathyscope.course`` wrote.
 
     Returns:
-        By ``step``: the verdict's readings with intervals, the idle blocks (NaN on one prompt or copies of one) and the
+        By ``step``: the verdict's readings with intervals, the idle blocks (NaN below 24 different prompts) and the
         loss. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it;
         ``added_loss_gain`` is the added loss less that at the first step, paired by prompt; ``late_blocks_loss`` and
         ``late_blocks_gain`` are sums over the later half of the blocks. By block: ``matters_from``, the first step
@@ -374,7 +374,9 @@ def _idle_text(data: xr.Dataset) -> str:
     is_known = "idle_blocks" not in data or data["idle_blocks"].notnull().any()
     if is_known or data["added_loss_low"].isnull().all():
         return ""
-    return f" Which blocks are idle is open: few prompts miss rare costs, and {FEWEST_PROMPTS} different ones are needed."
+    return (
+        f" Which blocks are idle is open: few prompts miss rare costs, and {FEWEST_PROMPTS} different ones are needed."
+    )
 
 
 def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
