@@ -50,7 +50,7 @@ class Row(NamedTuple):
     @property
     def corrected_decision(self) -> str:
         """The decision in words by the interval that holds together with those of all other claims."""
-        by_model = {} if self.corrected is None else {self.real.key: self.corrected}
+        by_model: dict[str, Reading] = {} if self.corrected is None else {self.real.key: self.corrected}
         return decision(self.claim, by_model, self.real.key)
 
     @property
