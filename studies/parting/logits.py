@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def trained_shares(model: str, seeds: Sequence[int], prompts: str) -> dict[str, 
         other = trained_copy(whole, texts, block=None, steps=STEPS, rate=RATE, batch=BATCH, seed=seed)
         return shares_of_blocks(whole, other, read)
 
-    return {f"all blocks, seed {seed}": (lambda seed=seed: measure(seed)) for seed in seeds}
+    return {f"all blocks, seed {seed}": partial(measure, seed) for seed in seeds}
 
 
 def shares_of_blocks(whole: Model, other: Model, prompts: Sequence[Sequence[int]]) -> Shares:

@@ -185,6 +185,21 @@ def test_the_shares_of_single_grafts_are_those_stored(name: str) -> None:
     assert said in text
 
 
+def test_the_shares_of_logits_are_those_stored() -> None:
+    text = (PAGES / "parting.md").read_text(encoding="utf-8")
+    stored = json.loads((ROOT / "studies" / "parting" / "results" / "logits.json").read_text(encoding="utf-8"))
+    assert len(stored) == 3
+    for kind, record in stored.items():
+        cells = [
+            kind.rpartition(", ")[2],
+            *("{:.2f} ({:.2f} to {:.2f})".format(*record[key]) for key in ("sum", "left")),
+        ]
+        assert f"| {' | '.join(cells)} |" in text
+    first = [100 * record["by_block"][0] for record in stored.values()]
+    others = max(100 * share for record in stored.values() for share in record["by_block"][1:])
+    assert f"(block 0 has {min(first):.0f} to {max(first):.0f} % of it, no other more than {others:.0f} %)" in text
+
+
 def values_of(words: list[str], flag: str) -> list[str]:
     """The values of a flag, split at commas."""
     return [one for before, word in pairwise(words) if before == flag for one in word.split(",")]

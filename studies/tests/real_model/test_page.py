@@ -10,7 +10,6 @@ import xarray as xr
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 from studies.real_model.claims import CLAIMS, Claim
 from studies.real_model.figure import draw
 from studies.real_model.jobs import JOBS, UNTRAINED, job
@@ -162,36 +161,6 @@ def test_what_claims_rest_on_is_said() -> None:
     easy["lens.kl_lens_final"][:, 0] = 30.0
     [kl] = [text for text in behind_the_claims({"stream": stream(), "commonsense": easy}) if "KL criterion" in text]
     assert "at boundaries 8 and 1 on GSM8K and HellaSwag, and at 8 and 8 where boundary 0 is left out" in kl
-
-
-def test_figures_are_numbered_as_the_papers_number_them() -> None:
-    """By the lists of figures that ``bathyscope reproduce`` draws by."""
-    for claim in CLAIMS:
-        paper = REPRODUCTIONS[claim.paper]
-        kind, number = claim.figure.removeprefix("after ").split(" ")
-        known = any(figure.includes(number) for figure in paper.figures)
-        if kind == "Table":
-            known = number in paper.tables or any(figure.includes(f"table {number}") for figure in paper.figures)
-        assert known, (claim.key, claim.figure)
-
-
-def test_the_page_says_what_the_papers_models_read() -> None:
-    """Of 28 blocks, in the table of the paper; one number of the KL criterion is an outlier."""
-    table = REPRODUCTIONS["hu2025"].tables["1"]
-    shares: dict[str, list[float]] = {}
-    for model in (name for name in table.values if "1.5B" in name):
-        for criterion in ("cosine", "kl", "overlap"):
-            for data in ("hellaswag", "gsm8k", "aime2024"):
-                index = table.published(model, criterion, data)
-                assert index is not None
-                shares.setdefault(criterion, []).append((index + 1) / 28)
-    page = (Path(__file__).parents[3] / "docs" / "real_model.md").read_text(encoding="utf-8")
-    lows = {name: sorted(values)[1 if name == "kl" else 0] for name, values in shares.items()}
-    words = {name: f"{lows[name]:.2f} to {max(values):.2f}" for name, values in shares.items()}
-    assert (
-        f"(cosine {words['cosine']}, KL {words['kl']} with one of {min(shares['kl']):.2f}, overlap {words['overlap']})"
-        in (" ".join(page.split()))
-    )
 
 
 def test_untrained_models_pass_all_some_or_none() -> None:
