@@ -11,10 +11,12 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.errors import OptionError
+from bathyscope.extend.statistics import share_interval
 from studies.real_model.jobs import JOBS
 from studies.real_model.judged import NOT_YET, Stored, agreement_table, claims_table, rows_of, summary
 from studies.real_model.models import REAL_MODELS, ModelKey, RealModel
 from studies.real_model.observations import behind_the_claims, mean_curve
+from studies.real_model.reading import LEVEL
 
 BEGIN: Final = "<!-- results: written by `python -m studies.real_model page`, do not edit -->"
 END: Final = "<!-- end of the results -->"
@@ -105,10 +107,13 @@ def _observations(surveys: Mapping[str, xr.Dataset]) -> Iterator[str]:
         )
         yield f"No block has more than {most}."
     if "wic" in surveys:
-        correct = surveys["wic"]["wic.correct"].mean("prompt").values
+        correct = surveys["wic"]["wic.correct"].transpose("prompt", "boundary").values
+        best = correct[:, correct.mean(0).argmax()]
+        low, high = (100 * end for end in share_interval(best, level=LEVEL))
         yield (
-            f"The best WiC probe classifies {100 * correct.max():.0f} % of {surveys['wic'].sizes['prompt']} rows "
-            f"correctly, where the majority label does {100 * float(surveys['wic'].attrs['majority']):.0f} %."
+            f"The best WiC probe of {correct.shape[1]} boundaries, picked by the rows that judge it, classifies "
+            f"{100 * best.mean():.0f} % ({low:.0f} to {high:.0f} %) of {len(best)} rows correctly, where the majority "
+            f"label does {100 * float(surveys['wic'].attrs['majority']):.0f} %."
         )
     if "gradients" in surveys:
         data = surveys["gradients"]

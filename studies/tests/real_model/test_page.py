@@ -201,8 +201,8 @@ def test_each_model_is_judged_by_its_own_bounds_next_to_its_own_controls() -> No
     }
     for line, passes in zip((lines[0], lines[2]), counts.values(), strict=True):
         met = [passes.count(words) for words in ("all", "some", "none")]
-        assert f" {met[0]} are met by all three untrained models too and say nothing of training" in line
-        assert f" {met[1]} by some, {met[2]} by none; " in line
+        assert f" {met[0]} are met by all three untrained models too, so that meeting the bound says nothing" in line
+        assert f" {met[1]} by some, {met[2]} by none; the rest: fewer than three untrained models 0, " in line
     assert counts["smollm2"] != counts["gemma3"]
     # of the claims of H alone: both decide the criteria alike, and the overlap of the second is met at once
     paper = next(line for line in lines if line.startswith("| H | "))
@@ -215,6 +215,41 @@ def test_each_model_is_judged_by_its_own_bounds_next_to_its_own_controls() -> No
     assert alone > 0
     assert paper.split(" | ")[2] == str(alone)
     assert sum(int(cell.strip(" |")) for cell in paper.split(" | ")[1:]) == len(words)
+
+
+def test_a_bound_that_untrained_models_meet_does_not_hide_that_they_read_another_value() -> None:
+    """Of MLP contributions that grow fourfold, bound 1: next to controls of 1.5 and of 4; one control is not three."""
+    even = stream()
+    even["residual.norm_mlp_rest"] = even["residual.norm_mlp_rest"] * 0 + np.array([1.0] * 8 + [1.5] * 2)
+    apart = {"smollm2": {"stream": stream()}, **{name: {"stream": even} for name in UNTRAINED}}
+    alike = {"smollm2": {"stream": stream()}, **{name: {"stream": stream()} for name in UNTRAINED}}
+    fewer = {"smollm2": apart["smollm2"], "untrained_0": {"stream": even}}
+    rows = [{row.claim.key: row for row in rows_of(SMOLLM2, stored)}["mlp_grows"] for stored in (apart, alike, fewer)]
+    assert [(row.decision, row.passes) for row in rows] == [("holds", "all"), ("holds", "all"), ("holds", "all of 1")]
+    assert [row.stands_apart for row in rows] == [True, False, True]
+    first, second, third = (markdown({"smollm2": stored}).splitlines()[0] for stored in (apart, alike, fewer))
+    assert "in 1 of them every untrained model reads a value outside of the interval" in first
+    assert "in 0 of them every untrained model reads a value outside of the interval" in second
+    holding = [row for row in rows_of(SMOLLM2, fewer) if row.decision == "holds"]
+    few, absent = (sum(word in row.passes for row in holding) for word in (" of 1", "–"))
+    assert few > 0
+    rest = f"fewer than three untrained models {few}, undefined in them 0, no untrained model {absent}."
+    assert f"the rest: {rest}" in third
+
+
+def test_the_best_probe_is_said_with_its_interval_and_among_how_many() -> None:
+    """Right in 3 and in 6 of 10 rows: Wilson's interval of the second."""
+    correct = np.zeros((10, 2))
+    correct[:3, 0], correct[4:, 1] = 1.0, 1.0
+    probe = xr.Dataset(
+        {"wic.correct": (("prompt", "boundary"), correct), "n_tokens": (("prompt",), np.ones(10, int))},
+        attrs={"blocks": 1, "majority": 0.5, "cpu_seconds": 1.0, "peak_bytes": 1.0, "versions": "{}"},
+    )
+    text = markdown({"smollm2": {"smollm2": {"wic": probe}}})
+    assert (
+        "The best WiC probe of 2 boundaries, picked by the rows that judge it, classifies 60 % (31 to 83 %) of 10 rows "
+        "correctly, where the majority label does 50 %."
+    ) in text
 
 
 def test_margins_in_blocks_are_judged_by_the_share_of_the_depth() -> None:
