@@ -49,7 +49,7 @@ def _read_file(name: str) -> Declaration:
     """
     declaration = getattr(importlib.import_module(f"{of.__name__}.{name}"), "DECLARATION", None)
     if not isinstance(declaration, Declaration):
-        raise ImportError(f"measures/of/{name}.py has no DECLARATION; write DECLARATION = Declaration({name!r}, …).")
+        raise ImportError(f"measures/of/{name}.py has no DECLARATION; write DECLARATION = Declaration({name!r}, …).")  # noqa: TRY004
     if declaration.name != name:
         raise ImportError(
             f"measures/of/{name}.py declares {declaration.name!r}; give the file and the measure one name."
