@@ -20,6 +20,7 @@ import xarray as xr
 from hypothesis import given, settings
 from support import waves, zoo
 from support.letter_tokenizer import letter_tokenizer, letters
+from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.cli import main
@@ -253,6 +254,35 @@ def test_a_checkpoint_of_another_configuration_is_left_out(
     assert ("Step 20 is left out: its configuration is another than the first's" in told) == (sentence is not None)
     assert (sentence or "") in told
     assert course.data.step.values.tolist() == ([3] if sentence else [3, 20])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"lora_alpha": 64}, r"its adapters \(default active\) have another scaling than the first's, or are in other"),
+        (
+            {"target_modules": ["down_proj"]},
+            r"its adapters \(default active\) have another scaling .* in other modules",
+        ),
+        (None, "its adapters: none; the first's: default active"),
+    ],
+)
+def test_adapters_that_differ_are_said_to_differ_in_what_they_do(
+    change: dict[str, Any] | None, sentence: str, checkpoints: Path, tmp_path: Path
+) -> None:
+    """Both adapters are active, so that their states say nothing of what differs."""
+    peft = pytest.importorskip("peft")
+    base = checkpoints / "checkpoint-3"
+    for step, entries in ((1, {}), (2, change)):
+        place = tmp_path / "training" / f"checkpoint-{step}"
+        if entries is None:
+            shutil.copytree(base, place)
+            continue
+        config = {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", **entries}
+        hf = AutoModelForCausalLM.from_pretrained(base)
+        peft.get_peft_model(hf, peft.LoraConfig(**config)).save_pretrained(place)
+    with pytest.warns(UserWarning, match=f"Step 2 is left out: {sentence}"):
+        bathyscope.course(tmp_path / "training", PROMPTS, tmp_path / "out", measures=["lens"], progress=False)
 
 
 @pytest.mark.parametrize("is_of_earlier_version", [False, True])
