@@ -19,6 +19,7 @@ SCRIPTS = (
     "survey_overhead.py",
     "launches.py",
     "interval_coverage.py",
+    "cost_coverage.py",
     "memory.py",
     "streaming.py",
     "ray_speed.py",
@@ -32,6 +33,7 @@ OF_THEIR_OWN = (
     "ray_speed.py",
     "launches.py",
     "interval_coverage.py",
+    "cost_coverage.py",
     "export_memory.py",
     "streaming.py",
 )

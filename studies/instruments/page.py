@@ -209,7 +209,10 @@ def _transfer_text(row: Mapping[str, float]) -> str:
 
 def _with_p(values: Sequence[float]) -> str:
     value, low, high, p = values
-    return "–" if value != value else f"{value:+.2f} ({low:+.2f} to {high:+.2f}), p = {p:.2g}"
+    if value != value:
+        return "–"
+    interval = "no interval" if low != low else f"{low:+.2f} to {high:+.2f}"
+    return f"{value:+.2f} ({interval}), p = {p:.2g}"
 
 
 def _share_text(values: Sequence[float]) -> str:

@@ -71,6 +71,38 @@ def gsm8k(
         return _carry_out(comparisons, out, "gsm8k", quiet)
 
 
+@app.command
+def logits(
+    *,
+    out: Path,
+    model: str = "checkpoints/depth_12",
+    prompts: str = "problems:8?steps=1-3",
+    seeds: int = 3,
+    quiet: Quiet = False,
+) -> int:
+    """Train all weights as ``known`` does: do the changes of single blocks add up in logits, which are linear in them?
+
+    Args:
+        out: folder of the results.
+        model: that is changed.
+        prompts: that the models are compared on.
+        seeds: trainings.
+    """
+    from studies.common.files import write_file
+    from studies.parting.logits import trained_shares
+
+    with quiet_libraries(downloads=not quiet):
+        records = {kind: measure().record() for kind, measure in trained_shares(model, range(seeds), prompts).items()}
+    write_file(out / "logits.json", (json.dumps(records, indent=1) + "\n").encode())
+    rows = [
+        [kind, *("{:.3f} ({:.3f} to {:.3f})".format(*record[name]) for name in ("sum", "left"))]
+        for kind, record in records.items()
+    ]
+    write_table(("copy", "sum of single blocks", "left"), rows, "Shares of what all blocks together do to logits")
+    say(f"Written: {out / 'logits.json'}", quiet)
+    return 0
+
+
 def _carry_out(comparisons: Mapping[str, Comparison], out: Path, name: str, quiet: bool) -> int:
     """Write results and pages as they come; those that are there are not made again."""
     from bathyscope import report

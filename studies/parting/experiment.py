@@ -18,7 +18,8 @@ from studies.parting.copies import int8_copy, trained_copy
 Comparison = Callable[[], Any]
 """Gives what ``bathyscope.diff`` returns."""
 BLOCKS: Final = (0, 5, 11)
-_STEPS, _RATE, _BATCH = 10, 3e-4, 4
+STEPS, RATE, BATCH = 10, 3e-4, 4
+"""Of the trainings of known changes."""
 _CURVES: Final = ("drift", "graft", "graft_back", "cumulative", "cumulative_back")
 _DIGITS: Final = 6
 _PARTED: Final = 5
@@ -43,8 +44,8 @@ def known_changes(
         return lambda: bathyscope.diff(whole, other(), read)
 
     def trained(block: int | None, seed: int) -> Model:
-        texts = _ids(whole, "problems:64?steps=1-3", seed=100 + seed)
-        return trained_copy(whole, texts, block=block, steps=_STEPS, rate=_RATE, batch=_BATCH, seed=seed)
+        texts = training_texts(whole, seed)
+        return trained_copy(whole, texts, block=block, steps=STEPS, rate=RATE, batch=BATCH, seed=seed)
 
     comparisons = {"itself": against(partial(bathyscope.load, model, dtype="float32"))}
     for seed in seeds:
@@ -102,6 +103,11 @@ def record_of(result: Any) -> dict[str, Any]:
         "weight_change": _rounded(data["weight_change"].values),
         "tokens": result.record()["tokens"][:_PARTED],
     }
+
+
+def training_texts(model: Model, seed: int) -> list[tuple[int, ...]]:
+    """Return the problems that copies are trained on, as token ids."""
+    return _ids(model, "problems:64?steps=1-3", seed=100 + seed)
 
 
 def _ids(model: Model, source: str, *, seed: int) -> list[tuple[int, ...]]:

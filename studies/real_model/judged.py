@@ -13,7 +13,7 @@ from studies.real_model.gemma3_bounds import claims_about
 from studies.real_model.jobs import SHUFFLED, UNTRAINED
 from studies.real_model.models import REAL_MODELS, ModelKey, RealModel
 from studies.real_model.quantities import read
-from studies.real_model.reading import QUANTITIES, Reading, decide
+from studies.real_model.reading import LEVEL, QUANTITIES, Reading, decide
 
 NOT_YET: Final = "not measured yet"
 _PAPERS: Final = {"csordas2025": "C", "hu2025": "H", "lad2024": "L"}
@@ -39,11 +39,19 @@ class Row(NamedTuple):
     real: RealModel
     claim: Claim
     by_model: Mapping[str, Reading]
+    corrected: Reading | None = None
+    """The model's reading with an interval that holds together with those of all other claims; None = not measured."""
 
     @property
     def decision(self) -> str:
         """The decision in words."""
         return decision(self.claim, self.by_model, self.real.key)
+
+    @property
+    def corrected_decision(self) -> str:
+        """The decision in words by the interval that holds together with those of all other claims."""
+        by_model: dict[str, Reading] = {} if self.corrected is None else {self.real.key: self.corrected}
+        return decision(self.claim, by_model, self.real.key)
 
     @property
     def untrained(self) -> list[float]:
@@ -55,18 +63,35 @@ class Row(NamedTuple):
         """How many untrained models meet the bound."""
         return untrained_passes(self.claim, self.untrained)
 
+    @property
+    def stands_apart(self) -> bool:
+        """Whether all untrained models read less than the model's whole interval, or all of them more."""
+        model, present = self.by_model[self.real.key], [value for value in self.untrained if value == value]
+        return bool(present) and (max(present) < model.low or model.high < min(present))
+
 
 def rows_of(real: RealModel, stored: Stored) -> list[Row]:
     """Return every claim about a model, with what is stored of it."""
-    return [Row(real, claim, readings(claim, stored)) for claim in claims_about(real)]
+    claims = claims_about(real)
+    # Bonferroni: as many intervals as there are claims hold together with the level of one
+    level = 1 - (1 - LEVEL) / len(claims)
+    own = stored.get(real.key, {})
+    return [
+        Row(real, claim, readings(claim, stored), readings(claim, {real.key: own}, level).get(real.key))
+        for claim in claims
+    ]
 
 
-def readings(claim: Claim, stored: Stored) -> dict[str, Reading]:
-    """Model → what a claim's quantity reads there, of the models whose surveys are all there."""
+def readings(claim: Claim, stored: Stored, level: float = LEVEL) -> dict[str, Reading]:
+    """Model → what a claim's quantity reads there, of the models whose surveys are all there.
+
+    Args:
+        level: coverage of the intervals.
+    """
     if claim.key not in QUANTITIES:
         return {}
     jobs = QUANTITIES[claim.key][0]
-    return {model: read(claim.key, surveys) for model, surveys in stored.items() if set(jobs) <= set(surveys)}
+    return {model: read(claim.key, surveys, level) for model, surveys in stored.items() if set(jobs) <= set(surveys)}
 
 
 def decision(claim: Claim, by_model: Mapping[str, Reading], model: str = "smollm2") -> str:
@@ -83,8 +108,8 @@ def decision(claim: Claim, by_model: Mapping[str, Reading], model: str = "smollm
 def untrained_passes(claim: Claim, values: Sequence[float]) -> str:
     """Return whether all, some or no untrained models meet a bound.
 
-    A claim that all of them meet says nothing of training. Values of few prompts are compared without an interval. The
-    number of models is said where it is below three.
+    A bound that all of them meet is no sign of training, though the quantity may be (``Row.stands_apart``). Values of
+    few prompts are compared without an interval. The number of models is said where it is below three.
     """
     if not values:
         return "–"
@@ -100,15 +125,28 @@ def summary(rows: Mapping[ModelKey, list[Row]]) -> Iterator[str]:
     for key, real in REAL_MODELS.items():
         words = [row.decision.partition(",")[0] for row in rows[key]]
         counts = {word: words.count(word) for word in ("holds", "does not hold", "cannot be decided", NOT_YET)}
-        passes = [row.passes for row in rows[key] if row.decision == "holds"]
+        corrected = [row.corrected_decision for row in rows[key]]
         yield (
             f"**{real.short}.** Of {len(rows[key])} claims {counts['holds']} hold, {counts['does not hold']} do not "
             f"hold, {counts['cannot be decided']} cannot be decided, and {counts[NOT_YET]} are not measured yet. "
-            f"Of the {counts['holds']} that hold, {passes.count('all')} are met by all three untrained models too and "
-            f"say nothing of training, {passes.count('some')} by some, {passes.count('none')} by none; "
-            f"{len(passes) - sum(map(passes.count, ('all', 'some', 'none')))} lack numbers of untrained models."
+            f"{_next_to_untrained([row for row in rows[key] if row.decision == 'holds'])} "
+            f"With intervals that hold for all {len(rows[key])} claims together (Bonferroni), "
+            f"{corrected.count('holds')} hold and {corrected.count('does not hold')} do not hold."
         )
         yield ""
+
+
+def _next_to_untrained(holding: Sequence[Row]) -> str:
+    """Return how many claims that hold are met by untrained models too, and where their numbers differ all the same."""
+    passes = [row.passes for row in holding]
+    apart = sum(row.stands_apart for row in holding if row.passes == "all")
+    return (
+        f"Of the {len(passes)} that hold, {passes.count('all')} are met by all three untrained models too, so that "
+        f"meeting the bound says nothing of training (the quantity may: in {apart} of them every untrained model reads "
+        f"a value outside of the interval), {passes.count('some')} by some, {passes.count('none')} by none; "
+        f"the rest: fewer than three untrained models {sum(' of ' in words for words in passes)}, undefined in them "
+        f"{passes.count('undefined')}, no untrained model {passes.count('–')}."
+    )
 
 
 def claims_table(rows: Mapping[ModelKey, list[Row]]) -> Iterator[str]:

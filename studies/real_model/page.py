@@ -11,9 +11,12 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.errors import OptionError
+from bathyscope.extend.statistics import share_interval
 from studies.real_model.jobs import JOBS
 from studies.real_model.judged import NOT_YET, Stored, agreement_table, claims_table, rows_of, summary
 from studies.real_model.models import REAL_MODELS, ModelKey, RealModel
+from studies.real_model.observations import behind_the_claims, mean_curve
+from studies.real_model.reading import LEVEL
 
 BEGIN: Final = "<!-- results: written by `python -m studies.real_model page`, do not edit -->"
 END: Final = "<!-- end of the results -->"
@@ -72,7 +75,7 @@ def put_between(text: str, begin_mark: str, end_mark: str, body: str) -> str:
 def _observations(surveys: Mapping[str, xr.Dataset]) -> Iterator[str]:
     """What the model has that models of random weights have not: read off the stored curves."""
     if "stream" in surveys:
-        largest = _curve(surveys["stream"], "residual.largest")
+        largest = mean_curve(surveys["stream"], "residual.largest")
         block = int(np.argmax(largest[1:] / largest[:-1] * (largest[1:] > largest.max() / 2)))
         if largest[block + 1] > MASSIVE * largest[block]:
             yield (
@@ -87,11 +90,11 @@ def _observations(surveys: Mapping[str, xr.Dataset]) -> Iterator[str]:
                 f"{largest[-1]:,.0f} at the end."
             )
     if "drop" in surveys:
-        kl = _curve(surveys["drop"], "drop.kl")
+        kl = mean_curve(surveys["drop"], "drop.kl")
         dearest = ", ".join(f"{place} ({kl[place]:.1f} nats)" for place in np.argsort(-kl)[:4])
         yield f"The most expensive blocks to remove are {dearest}; the median is {np.median(kl):.2f} nats."
     if "attention" in surveys:
-        first = _curve(surveys["attention"], "attention_locality.first_key")
+        first = mean_curve(surveys["attention"], "attention_locality.first_key")
         yield (
             f"The first token takes {100 * first.max():.0f} % of the attention in block {int(first.argmax())}, "
             f"and {100 * first[:2].mean():.0f} % in the first two blocks."
@@ -104,10 +107,13 @@ def _observations(surveys: Mapping[str, xr.Dataset]) -> Iterator[str]:
         )
         yield f"No block has more than {most}."
     if "wic" in surveys:
-        correct = surveys["wic"]["wic.correct"].mean("prompt").values
+        correct = surveys["wic"]["wic.correct"].transpose("prompt", "boundary").values
+        best = correct[:, correct.mean(0).argmax()]
+        low, high = (100 * end for end in share_interval(best, level=LEVEL))
         yield (
-            f"The best WiC probe classifies {100 * correct.max():.0f} % of {surveys['wic'].sizes['prompt']} rows "
-            f"correctly, where the majority label does {100 * float(surveys['wic'].attrs['majority']):.0f} %."
+            f"The best WiC probe of {correct.shape[1]} boundaries, picked by the rows that judge it, classifies "
+            f"{100 * best.mean():.0f} % ({low:.0f} to {high:.0f} %) of {len(best)} rows correctly, where the majority "
+            f"label does {100 * float(surveys['wic'].attrs['majority']):.0f} %."
         )
     if "gradients" in surveys:
         data = surveys["gradients"]
@@ -116,12 +122,8 @@ def _observations(surveys: Mapping[str, xr.Dataset]) -> Iterator[str]:
             f"Integrated gradients with 12 nodes miss the probability that they explain by up to {missed:.2g}: along "
             "the path to the mean token it turns sharply, and their row is no more than a first look."
         )
+    yield from behind_the_claims(surveys)
     yield ""
-
-
-def _curve(data: xr.Dataset, name: str) -> np.ndarray:
-    weights = data["n_tokens"]
-    return np.asarray((data[name] * weights).sum("prompt") / weights.sum())
 
 
 def _surveys(stored: Stored, real: RealModel) -> Iterator[str]:

@@ -106,11 +106,12 @@ def decide(claim: Claim, reading: Reading) -> Decision:
     return "cannot be decided"
 
 
-def read_quantity(key: str, stored: Mapping[str, xr.Dataset]) -> Reading:
+def read_quantity(key: str, stored: Mapping[str, xr.Dataset], level: float = LEVEL) -> Reading:
     """Return the quantity of a claim with its interval.
 
     Args:
         stored: job → what was stored of one model.
+        level: coverage of the interval.
     """
     jobs, function = QUANTITIES[key]
     rng = np.random.default_rng(0)
@@ -133,7 +134,7 @@ def read_quantity(key: str, stored: Mapping[str, xr.Dataset]) -> Reading:
     if not np.isfinite(value):
         return Reading(np.nan, np.nan, np.nan)
     resampled = np.where(np.isfinite(resampled), resampled, np.nan)
-    low, high = bootstrap_interval(value, resampled, fewest, level=LEVEL, limits=limits, grouped=grouped)
+    low, high = bootstrap_interval(value, resampled, fewest, level=level, limits=limits, grouped=grouped)
     # what is read in whole blocks is known to half a block, however well prompts agree
     whole = 1 if key == "criteria_order" else int(datasets[0].attrs["blocks"])
     step = 0.5 * len(jobs) / whole if grouped else 0.0

@@ -10,8 +10,8 @@ import bathyscope
 
 STUDIES = Path(__file__).parents[1]
 INSIDE = {
-    ("tests/campaign/test_campaign.py", "bathyscope.surveying.papers.reproductions"): "it checks its table of models "
-    "against those of the papers",
+    ("tests/campaign/test_campaign.py", "bathyscope.surveying.papers.reproductions"): "it checks its table of models, "
+    "and what is stated of the papers' figures and numbers, against those of the papers",
     ("pruning/experiment.py", "bathyscope.surgery.choosing.search"): "it judges the search itself, led by pairs where "
     "``prune`` would measure all subsets",
     ("pruning/experiment.py", "bathyscope.surgery.trial.ledger"): "all sizes and all subsets share the costs that were "

@@ -134,6 +134,17 @@ def test_one_right_answer_has_no_interval_of_no_width() -> None:
     assert "(rank correlation +1.00, p = 0.0" in found.text
 
 
+@pytest.mark.parametrize("late_and_wrong", [0, 1, 2])
+def test_a_ratio_that_hardly_varies_has_no_interval(late_and_wrong: int) -> None:
+    """Four right prompts think late, and none or one of ten wrong ones: draws of the ten cannot show what others do."""
+    right = (np.arange(PROMPTS) >= 10).astype(float)
+    late = np.zeros(PROMPTS)
+    late[-4:] = late[:late_and_wrong] = 1
+    row = bathyscope.written(run_with(late, right)).data.sel(quantity="deep_thinking_ratio")
+    assert np.isfinite([row["correlation"], row["p"]]).all()
+    assert bool(np.isnan(row["correlation_low"])) == bool(np.isnan(row["correlation_high"])) == (late_and_wrong < 2)
+
+
 def test_other_runs_are_refused() -> None:
     with pytest.raises(OptionError, match=r"needs a survey with lens and write=…, on prompts with answers"):
         bathyscope.written(RUN)

@@ -80,6 +80,27 @@ BUGS: tuple[Bug, ...] = (
         f"{SENTENCES}::test_what_is_not_shown_to_carry_the_model_is_not_said_to",
     ),
     Bug(
+        "statistics/rare",
+        "the-prompt-more-is-no-farther-than-others",
+        "_FARTHER: Final = 3.0",
+        "_FARTHER: Final = 1.0",
+        "statistics/test_rare.py::test_an_end_is_that_of_one_prompt_more",
+    ),
+    Bug(
+        "surveying/training/steps",
+        "few-prompts-show-idle-blocks",
+        "is_enough = n_different >= FEWEST_PROMPTS",
+        "is_enough = n_different > 1",
+        "surveying/training/test_course.py::test_few_prompts_leave_open_which_blocks_are_idle",
+    ),
+    Bug(
+        "analysis/written",
+        "resamples-of-answers-that-all-read-alike-are-an-interval",
+        "low == high or not _is_varied(depth_P, right_P)",
+        "low == high",
+        "analysis/test_written.py::test_a_ratio_that_hardly_varies_has_no_interval",
+    ),
+    Bug(
         "statistics/bootstrap",
         "the-largest-of-many-costs-has-the-interval-of-one",
         "level=1 - (1 - sampling.level) / columns",

@@ -47,6 +47,8 @@ _MORE: Final[Mapping[str, str]] = {
 }
 """What a positive correlation is of."""
 _FEWEST: Final = 5
+_FEWEST_APART: Final = 2
+"""Right prompts, and wrong ones, that must read another depth than the commonest for the correlation's interval."""
 _by_quantity = partial(Label, "quantity", source="own")
 _TABLE: Final[Table] = {
     "correlation": _by_quantity("rank correlation with writing the right answer", formula="Spearman's over prompts"),
@@ -195,8 +197,9 @@ def _related(depth_P: FloatArray, right_P: FloatArray, sampling: Sampling, permu
     resampled = _rank_correlations(depth_P[drawn_RP], right_P[drawn_RP])
     weights = np.ones(len(depth_P))
     low, high = bootstrap_interval(correlation, resampled, weights, level=sampling.level, limits=(-1.0, 1.0))
-    if low == high:
-        # every order that was drawn is the same, as where one prompt is right: that is no interval of no width
+    if low == high or not _is_varied(depth_P, right_P):
+        # every order that was drawn is the same, as where one prompt is right: that is no interval of no width. Nor do
+        # resamples of a group whose prompts nearly all read alike show what other prompts of it may read
         low = high = math.nan
     shuffled_RP = rng.permuted(np.tile(right_P, (permutations, 1)), axis=1)
     by_chance = _rank_correlations(np.broadcast_to(depth_P, shuffled_RP.shape), shuffled_RP)
@@ -209,6 +212,13 @@ def _related(depth_P: FloatArray, right_P: FloatArray, sampling: Sampling, permu
         "p": (1 + as_far) / (1 + permutations),
         **groups,
     }
+
+
+def _is_varied(depth_P: FloatArray, right_P: FloatArray) -> bool:
+    """Return whether prompts of both groups read other depths than the one that most of all prompts read."""
+    depths, counts = np.unique(depth_P, return_counts=True)
+    is_apart = depth_P != depths[counts.argmax()]
+    return min(int(is_apart[right_P == group].sum()) for group in (0, 1)) >= _FEWEST_APART
 
 
 def _rank_correlations(first_RP: FloatArray, second_RP: FloatArray) -> FloatArray:

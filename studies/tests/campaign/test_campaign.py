@@ -22,6 +22,7 @@ from studies.campaign.page import page_of, scores_of
 from studies.campaign.running import Campaign
 from studies.campaign.stages import Machine, Stage, stages_of
 from studies.common.program import main
+from studies.real_model.claims import CLAIMS
 
 PROGRAM = "python -m studies.campaign"
 MODEL = "Qwen2.5-1.5B-Instruct"
@@ -159,3 +160,33 @@ def test_a_page_without_any_number_says_that_nothing_was_run(tmp_path: Path) -> 
     page = page_of(campaign, stages, scores_of(campaign, stages))
     assert "0 of 1 stages are done" in page
     assert "| gpt2 | lad2024 | not run |" in page
+
+
+def test_figures_are_numbered_as_the_papers_number_them() -> None:
+    """By the lists of figures that ``bathyscope reproduce`` draws by."""
+    for claim in CLAIMS:
+        paper = REPRODUCTIONS[claim.paper]
+        kind, number = claim.figure.removeprefix("after ").split(" ")
+        known = any(figure.includes(number) for figure in paper.figures)
+        if kind == "Table":
+            known = number in paper.tables or any(figure.includes(f"table {number}") for figure in paper.figures)
+        assert known, (claim.key, claim.figure)
+
+
+def test_the_page_says_what_the_papers_models_read() -> None:
+    """Of 28 blocks, in the table of the paper; one number of the KL criterion is an outlier."""
+    table = REPRODUCTIONS["hu2025"].tables["1"]
+    shares: dict[str, list[float]] = {}
+    for model in (name for name in table.values if "1.5B" in name):
+        for criterion in ("cosine", "kl", "overlap"):
+            for data in ("hellaswag", "gsm8k", "aime2024"):
+                index = table.published(model, criterion, data)
+                assert index is not None
+                shares.setdefault(criterion, []).append((index + 1) / 28)
+    page = (Path(__file__).parents[3] / "docs" / "real_model.md").read_text(encoding="utf-8")
+    lows = {name: sorted(values)[1 if name == "kl" else 0] for name, values in shares.items()}
+    words = {name: f"{lows[name]:.2f} to {max(values):.2f}" for name, values in shares.items()}
+    assert (
+        f"(cosine {words['cosine']}, KL {words['kl']} with one of {min(shares['kl']):.2f}, overlap {words['overlap']})"
+        in (" ".join(page.split()))
+    )

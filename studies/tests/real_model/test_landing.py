@@ -44,8 +44,13 @@ def test_the_landing_page_has_the_model_next_to_its_controls() -> None:
         "untrained_0": {"drop": dropped([2.0] * 10, 0.25)},
         "untrained_1": {"drop": dropped([4.0, *[2.0] * 9], 0.5)},
     }
-    lines = landing_markdown({"smollm2": stored}).splitlines()
+    *lines, blank, rests_on = landing_markdown({"smollm2": stored}).splitlines()
     assert len(lines) == 2 + len(ROWS)
+    assert blank == ""
+    assert rests_on == (
+        "Intervals are of 95 %, over prompts. Prompts of a row: SmolLM2 2, untrained 2, in 2 of the 6 rows fewer than "
+        "3 models; Gemma 3 –, untrained –."
+    )
     cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:6]] for line in lines}
     agreement, first = cells[ROWS["drop_middle"]], cells[ROWS["drop_first"]]
     assert (agreement[0][:4], *agreement[1:]) == ("0.75", "0.25 to 0.50", "–", "–")

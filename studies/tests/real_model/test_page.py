@@ -7,13 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 
 from bathyscope.errors import OptionError
 from studies.real_model.claims import CLAIMS, Claim
 from studies.real_model.figure import draw
 from studies.real_model.jobs import JOBS, UNTRAINED, job
-from studies.real_model.judged import decision, rows_of, untrained_passes
+from studies.real_model.judged import decision, rows_of, summary, untrained_passes
 from studies.real_model.models import GEMMA3, SMOLLM2
+from studies.real_model.observations import behind_the_claims
 from studies.real_model.page import BEGIN, END, load_results, markdown, with_results
 from studies.real_model.quantities import read
 from studies.real_model.reading import QUANTITIES, Reading, decide
@@ -126,6 +128,41 @@ def test_the_page_says_what_is_not_measured(tmp_path: Path) -> None:
     assert f"and {len(CLAIMS) - len(measured)} are not measured yet." in text
 
 
+def test_claims_that_hold_together_are_counted_too() -> None:
+    """An interval of 36 together is wider than one by itself: what holds by a hair alone is open with the others."""
+    rows = rows_of(SMOLLM2, {"smollm2": {"stream": stream(prompts=6, noise=0.05)}})
+    [row] = [row for row in rows if row.claim.key == "lens_overlap_late"]
+    alone, together = row.by_model["smollm2"], row.corrected
+    assert together is not None
+    assert alone.value == together.value
+    quantiles = [float(stats.t.ppf(1 - error / 2, 5)) for error in (0.05, 0.05 / len(CLAIMS))]
+    assert (together.high - together.value) / (alone.high - alone.value) == pytest.approx(
+        quantiles[1] / quantiles[0], rel=0.1
+    )
+    text = next(summary({"smollm2": rows, "gemma3": rows}))
+    counts = [row.corrected_decision for row in rows]
+    assert (
+        f"With intervals that hold for all {len(CLAIMS)} claims together (Bonferroni), "
+        f"{counts.count('holds')} hold and {counts.count('does not hold')} do not hold." in text
+    )
+
+
+def test_what_claims_rest_on_is_said() -> None:
+    """Cosine −0.2 and +0.2, MLPs of 4 at the last two blocks and 1 before; an entropy that falls by 10 bits of 12."""
+    said = list(behind_the_claims({"stream": stream()}))
+    assert "is -0.200 in the first half of the blocks and +0.120 in the second." in said[0]
+    assert "the last block's MLP writes 4.0 times the norm of the middle ones; without that block" in said[1]
+    assert "is 10.00 bits at half the depth and 0.00 at the end, a change of -10.00 (-10.00 to -10.00)." in said[2]
+    rising = stream()
+    rising["lens.entropy"] = 12.0 - rising["lens.entropy"]
+    assert "It is largest at the end" in list(behind_the_claims({"stream": rising}))[2]
+    easy = stream()
+    easy["lens.kl_lens_final"] = easy["lens.kl_lens_final"].copy(deep=True)
+    easy["lens.kl_lens_final"][:, 0] = 30.0
+    [kl] = [text for text in behind_the_claims({"stream": stream(), "commonsense": easy}) if "KL criterion" in text]
+    assert "at boundaries 8 and 1 on GSM8K and HellaSwag, and at 8 and 8 where boundary 0 is left out" in kl
+
+
 def test_untrained_models_pass_all_some_or_none() -> None:
     """Between 1 and 2, both included; a number that is undefined meets nothing."""
     assert untrained_passes(CLAIM, [1.0, 1.5, 2.0]) == "all"
@@ -164,8 +201,8 @@ def test_each_model_is_judged_by_its_own_bounds_next_to_its_own_controls() -> No
     }
     for line, passes in zip((lines[0], lines[2]), counts.values(), strict=True):
         met = [passes.count(words) for words in ("all", "some", "none")]
-        assert f" {met[0]} are met by all three untrained models too and say nothing of training" in line
-        assert f" {met[1]} by some, {met[2]} by none; " in line
+        assert f" {met[0]} are met by all three untrained models too, so that meeting the bound says nothing" in line
+        assert f" {met[1]} by some, {met[2]} by none; the rest: fewer than three untrained models 0, " in line
     assert counts["smollm2"] != counts["gemma3"]
     # of the claims of H alone: both decide the criteria alike, and the overlap of the second is met at once
     paper = next(line for line in lines if line.startswith("| H | "))
@@ -178,6 +215,41 @@ def test_each_model_is_judged_by_its_own_bounds_next_to_its_own_controls() -> No
     assert alone > 0
     assert paper.split(" | ")[2] == str(alone)
     assert sum(int(cell.strip(" |")) for cell in paper.split(" | ")[1:]) == len(words)
+
+
+def test_a_bound_that_untrained_models_meet_does_not_hide_that_they_read_another_value() -> None:
+    """Of MLP contributions that grow fourfold, bound 1: next to controls of 1.5 and of 4; one control is not three."""
+    even = stream()
+    even["residual.norm_mlp_rest"] = even["residual.norm_mlp_rest"] * 0 + np.array([1.0] * 8 + [1.5] * 2)
+    apart = {"smollm2": {"stream": stream()}, **{name: {"stream": even} for name in UNTRAINED}}
+    alike = {"smollm2": {"stream": stream()}, **{name: {"stream": stream()} for name in UNTRAINED}}
+    fewer = {"smollm2": apart["smollm2"], "untrained_0": {"stream": even}}
+    rows = [{row.claim.key: row for row in rows_of(SMOLLM2, stored)}["mlp_grows"] for stored in (apart, alike, fewer)]
+    assert [(row.decision, row.passes) for row in rows] == [("holds", "all"), ("holds", "all"), ("holds", "all of 1")]
+    assert [row.stands_apart for row in rows] == [True, False, True]
+    first, second, third = (markdown({"smollm2": stored}).splitlines()[0] for stored in (apart, alike, fewer))
+    assert "in 1 of them every untrained model reads a value outside of the interval" in first
+    assert "in 0 of them every untrained model reads a value outside of the interval" in second
+    holding = [row for row in rows_of(SMOLLM2, fewer) if row.decision == "holds"]
+    few, absent = (sum(word in row.passes for row in holding) for word in (" of 1", "–"))
+    assert few > 0
+    rest = f"fewer than three untrained models {few}, undefined in them 0, no untrained model {absent}."
+    assert f"the rest: {rest}" in third
+
+
+def test_the_best_probe_is_said_with_its_interval_and_among_how_many() -> None:
+    """Right in 3 and in 6 of 10 rows: Wilson's interval of the second."""
+    correct = np.zeros((10, 2))
+    correct[:3, 0], correct[4:, 1] = 1.0, 1.0
+    probe = xr.Dataset(
+        {"wic.correct": (("prompt", "boundary"), correct), "n_tokens": (("prompt",), np.ones(10, int))},
+        attrs={"blocks": 1, "majority": 0.5, "cpu_seconds": 1.0, "peak_bytes": 1.0, "versions": "{}"},
+    )
+    text = markdown({"smollm2": {"smollm2": {"wic": probe}}})
+    assert (
+        "The best WiC probe of 2 boundaries, picked by the rows that judge it, classifies 60 % (31 to 83 %) of 10 rows "
+        "correctly, where the majority label does 50 %."
+    ) in text
 
 
 def test_margins_in_blocks_are_judged_by_the_share_of_the_depth() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,25 @@ def test_the_profile_shows_the_model_beside_its_controls(tmp_path: Path) -> None
     # what is stored is not measured again
     draw_profile(survey_profile(bundled_model(), tmp_path / "run", prompts, "untrained:2"), tmp_path / "profile.svg")
     assert (tmp_path / "profile.svg").read_text(encoding="utf-8") == before
+
+
+def test_pages_say_what_the_picture_says() -> None:
+    """The picture is drawn from a run that is not stored, the share of predictions from stored surveys."""
+    docs = Path(__file__).parents[3] / "docs"
+    readme, untrained, landing = (
+        " ".join(place.read_text(encoding="utf-8").split())
+        for place in (docs.parent / "README.md", docs / "experiments" / "untrained.md", docs / "index.md")
+    )
+    picture = " ".join(re.sub(r"<[^>]*>", " ", (docs / "images" / "profile.svg").read_text(encoding="utf-8")).split())
+    [prompts, earlier, later, ends] = re.search(
+        r"(\d+) prompts, .* −(\d\.\d) blocks .* effect on output: \+(\d\.\d) blocks \((\+\d\.\d to \+\d\.\d)\)", picture
+    ).groups()
+    assert f"On these {prompts} prompts the two readings moved in opposite directions" in readme
+    assert f"their prediction {earlier} blocks earlier on average, 90 % of the effect on the output is done" in readme
+    assert f"{later} blocks later." in readme
+    assert f"90 % is done {later} blocks of 30 later ({ends}) than in untrained models" in untrained
+    shares = re.search(
+        r"without one middle block \| 0\.(\d+) \(0\.(\d+) to 0\.(\d+)\) \| 0\.(\d+) to 0\.(\d+) ", landing
+    ).groups()
+    assert "{} % ({} to {} %) of the top-1 predictions stay".format(*shares[:3]) in readme
+    assert "in the untrained models {} to {} %".format(*shares[3:]) in readme

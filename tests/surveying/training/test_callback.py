@@ -119,7 +119,8 @@ def test_numbers_are_those_of_the_saved_step(tmp_path: Path) -> None:
         for name, values in offline[measure].data_vars.items():
             np.testing.assert_array_equal(watched[measure][name], values, f"{measure}.{name}")
     row = next(row for row in trainer.state.log_history if row["step"] == 4 and "depth/own" in row)
-    assert {"depth/readable", "depth/own", "depth/later", "depth/idle_blocks", "depth/seconds"} <= row.keys()
+    assert {"depth/readable", "depth/own", "depth/later", "depth/seconds"} <= row.keys()
+    assert "depth/idle_blocks" not in row, "so few prompts show no rare cost"
     assert row["depth/own"] == offline.verdict.own.value
     assert row["depth/readable"] == offline.verdict.readable.value
 

@@ -131,9 +131,9 @@ def test_each_precision_is_said_with_its_steps(precisions: list[str]) -> None:
 
 def test_idle_blocks_are_shown_to_be_idle() -> None:
     """Not those that merely lack a difference: a wide interval around 0 is no evidence."""
-    base = np.full(12, 3.0)
-    noise = np.random.default_rng(0).normal(size=12)
-    added = np.stack([1e-4 * noise, noise, np.full(12, 0.5)], axis=1)
+    base = np.full(24, 3.0)
+    noise = np.random.default_rng(0).normal(size=24)
+    added = np.stack([1e-4 * noise, noise, np.full(24, 0.5)], axis=1)
     drop = xr.Dataset({"loss": (("prompt", "dropped"), base[:, None] + added), "baseline_loss": (("prompt",), base)})
     assert courses.idle_blocks(drop).tolist() == [True, False, False]
 
@@ -141,13 +141,27 @@ def test_idle_blocks_are_shown_to_be_idle() -> None:
 @pytest.mark.parametrize("options", [{"replace": "mean"}, {"protect_first": 1}])
 def test_no_block_is_idle_where_none_was_left_out(options: dict[str, Any]) -> None:
     model = zoo.build("llama")
+    prompts = zoo.prompts(model, (6,) * 24)
     plain, other = (
-        bathyscope.survey(model, PROMPTS, ["drop"], progress=False, drop=chosen) for chosen in ({}, options)
+        bathyscope.survey(model, prompts, ["drop"], progress=False, drop=chosen) for chosen in ({}, options)
     )
     assert {"added_loss", "idle_blocks", "loss"} <= courses._row(plain).keys()
     assert "depth/idle_blocks" in courses.depths_of(plain)
     assert courses._row(other) == {"loss": pytest.approx(courses._row(plain)["loss"])}
     assert courses.depths_of(other) == {}
+
+
+def test_few_prompts_leave_open_which_blocks_are_idle(found: tuple[xr.Dataset, Path]) -> None:
+    """Three prompts have intervals of costs, which miss what one prompt in twenty would cost."""
+    course = bathyscope.open(found[1])
+    assert np.isfinite(course.data["added_loss_low"].values).all()
+    assert course.data["idle_blocks"].isnull().all()
+    assert course.text.endswith(
+        " Which blocks are idle is open: few prompts miss rare costs, and 24 different ones are needed."
+    )
+    assert "shown to be idle" not in course.text
+    run = bathyscope.survey(zoo.build("llama"), zoo.prompts(zoo.build("llama"), (6,) * 23), ["drop"], progress=False)
+    assert "depth/idle_blocks" not in courses.depths_of(run)
 
 
 def test_one_prompt_leaves_open_what_needs_an_interval(checkpoints: Path, tmp_path: Path) -> None:
@@ -181,7 +195,7 @@ def test_copies_of_prompts_show_no_more_than_the_prompts_given_once(
 
 def test_copies_of_one_prompt_leave_open_what_one_prompt_does(checkpoints: Path, tmp_path: Path) -> None:
     places = [checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"]
-    course = bathyscope.course(places, PROMPTS[:1] * 6, tmp_path / "course", progress=False)
+    course = bathyscope.course(places, PROMPTS[:1] * 24, tmp_path / "course", progress=False)
     for name in ("idle_blocks", "added_loss_low", "added_loss_high", "matters_from"):
         assert course.data[name].isnull().all(), name
     assert "shown to be idle" not in course.text
@@ -667,7 +681,13 @@ def without_step(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", "", '{"model": {"ty', '{"note": 1}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("{}", "[]", "", '{"model": {"ty', '{"note": 1}', '{"model": true}'),
+        *('{"model": {"vocabulary": 0}}', '{"model": {"vocabulary": true}}'),
+    ],
+)
 def test_a_damaged_record_is_called_damaged_wherever_it_is_read(
     content: str, found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path
 ) -> None:

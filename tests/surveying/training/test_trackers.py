@@ -28,7 +28,7 @@ from bathyscope.training import DepthCallback
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SECONDS = "depth/seconds"
-NAMES = ("readable", "own", "later", "idle_blocks", "seconds")
+NAMES = ("readable", "own", "later", "seconds")
 
 
 def logged_by(tracker: str, folder: Path, **arguments: Any) -> dict[int, dict[str, float]]:

@@ -27,6 +27,7 @@ from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
+from bathyscope.statistics.rare import FEWEST_PROMPTS, outward_mean_intervals
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surveying.training.folder import noted_runs, read_about
 from bathyscope.surveying.training.gains import (
@@ -130,7 +131,7 @@ def open_course(folder: str | Path) -> Course:
         folder: what a ``DepthCallback``, ``bathyscope.watch`` or ``bathyscope.course`` wrote.
 
     Returns:
-        By ``step``: the verdict's readings with intervals, the idle blocks (NaN on one prompt or copies of one) and the
+        By ``step``: the verdict's readings with intervals, the idle blocks (NaN below 24 different prompts) and the
         loss. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it;
         ``added_loss_gain`` is the added loss less that at the first step, paired by prompt; ``late_blocks_loss`` and
         ``late_blocks_gain`` are sums over the later half of the blocks. By block: ``matters_from``, the first step
@@ -289,7 +290,7 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
     """Return from where to where the readings went, in at most three sentences."""
     first, last = (int(data["step"][place]) for place in (0, -1))
     if first == last:
-        return _describe_step(data, n_blocks) + _no_interval_text(data)
+        return _describe_step(data, n_blocks) + _no_interval_text(data) + _idle_text(data)
     text = f"{data.sizes['step']} steps were surveyed, {first} to {last}{_tell_precisions(data)}."
     text += _tell_configurations(data) + _nothing_told(data)
     if "readable" in data:
@@ -305,7 +306,7 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
         costs.append(f"blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}")
     text += "".join(f" {capitalised(clause)}." for clause in ["; ".join(filter(None, costs))] if clause)
-    return text + _no_interval_text(data)
+    return text + _no_interval_text(data) + _idle_text(data)
 
 
 def _tell_precisions(data: xr.Dataset) -> str:
@@ -368,6 +369,16 @@ def _no_interval_text(data: xr.Dataset) -> str:
     return f" {reason}: {' and '.join(open_questions)} is open." if open_questions else f" {reason}."
 
 
+def _idle_text(data: xr.Dataset) -> str:
+    """Return what it takes to tell idle blocks where intervals of costs exist and prompts are too few for that."""
+    is_known = "idle_blocks" not in data or data["idle_blocks"].notnull().any()
+    if is_known or data["added_loss_low"].isnull().all():
+        return ""
+    return (
+        f" Which blocks are idle is open: few prompts miss rare costs, and {FEWEST_PROMPTS} different ones are needed."
+    )
+
+
 def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
     """Return the readings of the only step."""
     text = f"One step was surveyed, {int(data['step'][0])}.{_nothing_told(data)}"
@@ -417,20 +428,22 @@ def depths_of(run: Run) -> dict[str, float]:
 
 
 def count_idle_blocks(run: Run) -> float:
-    """Return how many blocks are shown to be idle; NaN where prompts are too few for a test."""
+    """Return how many blocks are shown to be idle; NaN where prompts are too few to show a rare cost."""
     added_PL, sampling = _added_losses(run["drop"])
     has_value = ~np.isnan(added_PL).all(1)
     n_different = has_value.sum() if sampling.cluster is None else np.unique(sampling.cluster[has_value]).size
-    return float(idle_blocks(run["drop"], run.identity.seed).sum()) if n_different > 1 else np.nan
+    is_enough = n_different >= FEWEST_PROMPTS
+    return float(idle_blocks(run["drop"], run.identity.seed).sum()) if is_enough else np.nan
 
 
 def idle_blocks(drop: xr.Dataset, seed: int = 0, bound: float = IDLE) -> np.ndarray:
     """Return for each block whether its drop surely changes the loss by less than ``bound`` nats, [L].
 
-    The interval over prompts must lie within ±bound: a test of equivalence, not the lack of a difference.
+    The interval over prompts must lie within ±bound: a test of equivalence, not the lack of a difference. It reaches to
+    where one expensive prompt that was not among them would take it.
     """
     added_PL, sampling = _added_losses(drop, Sampling(level=0.9, seed=seed))
-    return np.array([-bound < ends.low and ends.high < bound for ends in mean_intervals(added_PL, sampling)])
+    return np.array([-bound < ends.low and ends.high < bound for ends in outward_mean_intervals(added_PL, sampling)])
 
 
 def _added_losses(drop: xr.Dataset, sampling: Sampling = _USUAL) -> tuple[FloatArray, Sampling]:

@@ -91,8 +91,8 @@ class Watch:
 
     Example:
         >>> watch = bathyscope.watch(model.hf, [[5, 9, 7, 30], [8, 6, 4]], out="runs/watched", every=2)
-        >>> sorted(watch(2))[:2]
-        ['depth/idle_blocks', 'depth/own']
+        >>> "depth/own" in watch(2)
+        True
     """
 
     def __init__(
