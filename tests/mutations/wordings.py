@@ -153,4 +153,11 @@ BUGS: tuple[Bug, ...] = (
         "    if True:\n",
         "surveying/training/test_course.py::test_adapters_that_differ_are_said_to_differ_in_what_they_do",
     ),
+    Bug(
+        "surveying/training/steps",
+        "all-steps-are-in-the-precision-of-the-last",
+        'attrs.get(STEP_PRECISIONS) or [attrs.get("precision", "")] * len(hashes)',
+        '[attrs.get("precision", "")] * len(hashes)',
+        "surveying/training/test_course.py::test_steps_of_several_precisions_are_said_to_be",
+    ),
 )

@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.pages.acts.models import tell_apart
 from bathyscope.pages.figures.of.course import drawing
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.statistics.bootstrap import mean_intervals
@@ -104,6 +105,9 @@ def test_steps_of_several_precisions_are_said_to_be(checkpoints: Path, tmp_path:
         "3 steps were surveyed, 1 to 20, in several precisions (bfloat16 at 1; float32 at 3, 20), so that rounding is "
         "part of what changed (load all in one dtype)."
     )
+    # each of its steps is of its model, whatever the precision of the last one
+    for step in (1, 3, 20):
+        assert tell_apart([bathyscope.open(tmp_path / "course" / f"step-{step:08d}")], [course]) == []
     one = bathyscope.course(
         places[:2],
         PROMPTS[:2],
