@@ -284,10 +284,10 @@ def _add_tasks(
 
 def _with_earlier(evaluation: Evaluation, folder: Path) -> Evaluation:
     """Return an evaluation with the finished tasks that its folder holds from earlier calls behind its own."""
-    asked = {(score["schedule"], score["task"]) for score in evaluation.scores}
-    earlier = [score for score in open_evaluation(folder).scores if (score["schedule"], score["task"]) not in asked]
+    tasks = {score["task"] for score in evaluation.scores}
+    schedules = {score["schedule"] for score in evaluation.scores}
+    earlier = [score for score in open_evaluation(folder).scores if score["task"] not in tasks]
     stored = {(score["schedule"], score["task"]) for score in earlier}
-    schedules = {schedule for schedule, _ in asked}
     # a task that was interrupted has no result of the choice
     whole = [score for score in earlier if all((schedule, score["task"]) in stored for schedule in schedules)]
     return replace(evaluation, scores=(*evaluation.scores, *whole))
