@@ -12,6 +12,7 @@ import signal
 from html import unescape
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from support import zoo
 from transformers import AutoTokenizer
@@ -212,6 +213,28 @@ def test_tasks_are_asked_of_the_full_and_of_the_pruned_model(
     assert f"Tasks without {plan.left_out}" in shown
     assert "On endings (6 documents) exact_match is" in shown
     assert "endings | exact_match | 6 |" in plan.evidence
+    # a task that is asked alone leaves those of earlier calls in the plan
+    assert main(arguments(evaluated, sources, *options, "--evaluate", str(task))) == 0
+    assert "On lambada_openai (6 documents) acc is" in " ".join(capsys.readouterr().out.split())
+    later = open_plan(out).tasks.set_index(["task", "metric"])
+    assert later.index.get_level_values("task")[0] == "endings"
+    pd.testing.assert_frame_equal(later.sort_index(), tasks.sort_index())
+
+
+def test_tasks_of_a_plan_in_a_chat_template_are_said_to_be_without_it(
+    evaluated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bathyscope.surgery.choosing.pruning.choose", None)
+    model = bathyscope.load(evaluated)
+    model.tokenizer.chat_template = "{% for m in messages %}{{ m.content }} the {% endfor %}"
+    texts = ["the old house", "the road", "the edge of the hills", "the light of the village"]
+    with (
+        pytest.warns(UserWarning, match=r"evaluate: tasks are asked without the chat template .* PLAN --tasks NAMES"),
+        pytest.raises(TypeError),
+    ):
+        bathyscope.prune(
+            model, texts[:2], texts[2:], drop=1, chat=True, evaluate=[str(evaluated.parent / "endings.yaml")]
+        )
 
 
 def test_tasks_that_cannot_be_asked_are_refused_before_the_search(

@@ -278,8 +278,12 @@ def test_a_tokenizer_that_does_not_obey_is_named_as_what_doubles_a_beginning(
 
 def test_a_chat_that_is_written_out_is_named(backend: Callable[..., Tokenizer]) -> None:
     made = Fast(tokenizer_object=backend(bos=True), bos_token="<s>", eos_token="</s>")
-    with pytest.warns(UserWarning, match=r"1 of 2 prompts of given hold special tokens.*the first is prompt '1': <s>"):
+    said = r"1 of 2 prompts of given hold special tokens, which chat=True puts inside a turn; the first is prompt '1': "
+    with pytest.warns(UserWarning, match=f"{said}<s>"):
         read(["Who?", "<s>[user]Who?"], made, template("{{ m.content }}"))
+    # one that an answer holds is in no turn of the user's
+    with pytest.warns(UserWarning, match=f"{said}</s>"):
+        read(["Who?", {"text": "Who?", "answer": "Me</s>"}], made, template("{{ m.content }}"))
 
 
 def test_texts_that_become_the_same_tokens_are_named() -> None:

@@ -16,6 +16,21 @@ from bathyscope.model.in_hand import departure_in_words, stale_places
 _TRIED_TOKENS: Final = 5
 _STEPWISE: Final = 1e-3
 """What counts as equal on a cache: recurrent states sum in another order token by token."""
+_WITHOUT_EFFECT: Final[dict[str, Any]] = {
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "guidance_scale", "num_beams"), 1),
+    **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_length", "min_new_tokens"), 0),
+    **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens", "bad_words_ids", "sequence_bias", "force_words_ids")),
+    **dict.fromkeys(("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty", "stop_strings")),
+    **dict.fromkeys(("penalty_alpha", "dola_layers", "constraints", "watermarking_config")),
+}
+"""Settings by which ``generate`` writes other tokens without sampling, each with the value that changes none."""
+
+
+def settings_beyond_greedy(hf: Any) -> dict[str, Any]:
+    """Return the model's own generation settings that change greedy decoding, by name."""
+    settings = hf.generation_config.to_dict()
+    changing = {name: settings.get(name) for name, neutral in _WITHOUT_EFFECT.items() if settings.get(name) != neutral}
+    return {name: value for name, value in changing.items() if value not in (None, [], {})}
 
 
 @contextmanager

@@ -83,8 +83,8 @@ class Notices:
         if self.marked:
             name, mark = next(iter(self.marked.items()))
             warn(
-                f"{len(self.marked)} of {where} hold special tokens, and chat=True writes them into the user's turn; "
-                f"the first is prompt {name!r}: {mark}. Leave chat out for chats that are written out."
+                f"{len(self.marked)} of {where} hold special tokens, which chat=True puts inside a turn; the first is "
+                f"prompt {name!r}: {mark}. Remove them, or leave chat out for chats that are written out."
             )
         if self.strange and self.unknown is not None:
             name, share = next(iter(self.strange.items()))

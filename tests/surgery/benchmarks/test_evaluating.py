@@ -264,6 +264,37 @@ def test_results_of_other_right_answers_metrics_or_tokens_are_not_taken_over(
         )
 
 
+def test_results_of_other_targets_are_not_taken_over(bundled: Model, own_task: Path, tmp_path: Path) -> None:
+    """The rows and the requests are the same; what the task takes for the right answer of a row is not."""
+    evaluate(bundled, [str(own_task)], [], limit=2, out=tmp_path / "out")
+    text = own_task.read_text(encoding="utf-8")
+    own_task.write_text(text.replace("{{answer}}", " dog{{answer[:0]}}"), encoding="utf-8")
+    with pytest.raises(StoreError, match=r"configuration:\n  counting.answers: evaluation has"):
+        evaluate(bundled, [str(own_task)], ["drop:5"], limit=2, out=tmp_path / "out")
+
+
+@pytest.mark.parametrize(("name", "value"), [("eos_token_id", [0, 5]), ("repetition_penalty", 1.5)])
+def test_answers_written_by_other_settings_are_not_taken_over(
+    bundled: Model,
+    own_task: Path,
+    files: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: object,
+) -> None:
+    """What ends an answer, and what is penalised in it, is no part of the configuration or the weights."""
+    tasks, arc = [str(own_task), "arc_easy"], {"arc_easy": files["arc_easy"]}
+    evaluate(bundled, tasks, [], arc, limit=1, out=tmp_path / "out")
+    monkeypatch.setattr(bundled.hf.generation_config, "temperature", 0.3)
+    evaluate(bundled, tasks, [], arc, limit=1, out=tmp_path / "out")
+    monkeypatch.setattr(bundled.hf.generation_config, name, value)
+    # answers that are given depend on none of them
+    evaluate(bundled, ["arc_easy"], [], arc, limit=1, out=tmp_path / "out")
+    with pytest.raises(StoreError, match=r"configuration:\n  counting.writing: evaluation has"):
+        evaluate(bundled, tasks, ["drop:5"], arc, limit=1, out=tmp_path / "out")
+
+
 def test_documents_that_repeat_others_are_told(bundled: Model, files: dict[str, Path], tmp_path: Path) -> None:
     rows = files["arc_easy"].read_text(encoding="utf-8").splitlines(keepends=True)
     repeating = tmp_path / "rows.jsonl"
@@ -368,22 +399,27 @@ def test_written_answers_are_those_of_generate_under_the_schedule(
     xr.testing.assert_equal(again.data["value"], found.data["value"])
 
 
+@pytest.mark.parametrize("schedule", ["drop:4,5", "swap:3", "repeat:2+2", "parallel:3+4"])
 @pytest.mark.parametrize(
     ("shares", "advice"),
     [
-        ([0.03, 1.0], "and scores read what there was; the normal model's 3%: blocks are missing that end an answer"),
+        (
+            [0.03, 1.0],
+            "the normal model's 3%: this order of blocks ends answers later, or never; a larger max_gen_toks",
+        ),
         ([0.5, 1.0], "set a larger max_gen_toks"),
         ([0.5, 0.2], "set a larger max_gen_toks"),
     ],
 )
-def test_more_tokens_are_advised_where_they_would_help(shares: list[float], advice: str) -> None:
-    """A model that lost the blocks which end an answer goes on for ever."""
+def test_more_tokens_are_advised_where_they_would_help(shares: list[float], advice: str, schedule: str) -> None:
+    """A model that lost the blocks which end an answer goes on for ever, and in another order none may be missing."""
     data = xr.Dataset(
         {"cut_off": (("schedule", "task"), [[share] for share in shares])},
-        {"schedule": ["standard", "drop:4,5"], "task": ["mine"]},
+        {"schedule": ["standard", schedule], "task": ["mine"]},
     )
     (sentence,) = tell_cut_answers(data)
     assert advice in sentence
+    assert "missing" not in sentence
     assert sentence.startswith(f"mine: the limit of tokens ended {max(shares):.0%} of answers")
 
 

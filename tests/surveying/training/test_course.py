@@ -20,10 +20,12 @@ import xarray as xr
 from hypothesis import given, settings
 from support import waves, zoo
 from support.letter_tokenizer import letter_tokenizer, letters
+from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.pages.acts.models import tell_apart
 from bathyscope.pages.figures.of.course import drawing
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.statistics.bootstrap import mean_intervals
@@ -103,6 +105,9 @@ def test_steps_of_several_precisions_are_said_to_be(checkpoints: Path, tmp_path:
         "3 steps were surveyed, 1 to 20, in several precisions (bfloat16 at 1; float32 at 3, 20), so that rounding is "
         "part of what changed (load all in one dtype)."
     )
+    # each of its steps is of its model, whatever the precision of the last one
+    for step in (1, 3, 20):
+        assert tell_apart([bathyscope.open(tmp_path / "course" / f"step-{step:08d}")], [course]) == []
     one = bathyscope.course(
         places[:2],
         PROMPTS[:2],
@@ -267,6 +272,35 @@ def test_a_checkpoint_of_another_configuration_is_left_out(
     assert ("Step 20 is left out: its configuration is another than the first's" in told) == (sentence is not None)
     assert (sentence or "") in told
     assert course.data.step.values.tolist() == ([3] if sentence else [3, 20])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"lora_alpha": 64}, r"its adapters \(default active\) have another scaling than the first's, or are in other"),
+        (
+            {"target_modules": ["down_proj"]},
+            r"its adapters \(default active\) have another scaling .* in other modules",
+        ),
+        (None, "its adapters: none; the first's: default active"),
+    ],
+)
+def test_adapters_that_differ_are_said_to_differ_in_what_they_do(
+    change: dict[str, Any] | None, sentence: str, checkpoints: Path, tmp_path: Path
+) -> None:
+    """Both adapters are active, so that their states say nothing of what differs."""
+    peft = pytest.importorskip("peft")
+    base = checkpoints / "checkpoint-3"
+    for step, entries in ((1, {}), (2, change)):
+        place = tmp_path / "training" / f"checkpoint-{step}"
+        if entries is None:
+            shutil.copytree(base, place)
+            continue
+        config = {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", **entries}
+        hf = AutoModelForCausalLM.from_pretrained(base)
+        peft.get_peft_model(hf, peft.LoraConfig(**config)).save_pretrained(place)
+    with pytest.warns(UserWarning, match=f"Step 2 is left out: {sentence}"):
+        bathyscope.course(tmp_path / "training", PROMPTS, tmp_path / "out", measures=["lens"], progress=False)
 
 
 @pytest.mark.parametrize("is_of_earlier_version", [False, True])

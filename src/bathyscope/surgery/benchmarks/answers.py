@@ -63,6 +63,13 @@ def _obstacle_to_text(hf: PreTrainedModel) -> str:
     return ""
 
 
+def ends_of_answers(hf: PreTrainedModel, tokenizer: Any) -> list[int]:
+    """Return the tokens that end an answer: those of the model's generation settings, and the tokenizer's."""
+    model_ends = getattr(hf.generation_config, "eos_token_id", None)
+    ends = [*(model_ends if isinstance(model_ends, list | tuple) else [model_ends]), tokenizer.eos_token_id]
+    return sorted({int(end) for end in ends if end is not None})
+
+
 class Writer:
     """Writes with a model as it runs at the moment.
 
@@ -84,9 +91,7 @@ class Writer:
             )
         self._hf, self._tokenizer, self._batch_size, self._advance = hf, tokenizer, batch_size, advance
         self._cached = True
-        model_ends = getattr(hf.generation_config, "eos_token_id", None)
-        ends = [*(model_ends if isinstance(model_ends, list | tuple) else [model_ends]), tokenizer.eos_token_id]
-        self._ends = sorted({int(end) for end in ends if end is not None})
+        self._ends = ends_of_answers(hf, tokenizer)
 
     def write(self, questions: Sequence[Question]) -> list[WrittenAnswer]:
         """Return the answers, in the order of the questions.

@@ -99,7 +99,7 @@ def evaluate(
         plan = runnable(requested, model.checks, schedules)
         for variant in plan:
             require_runnable(model, variant.schedule, arguments)
-        requests = {benchmark.name: harness.prepared(benchmark, model.tokenizer) for benchmark in benchmarks}
+        requests = {benchmark.name: harness.prepared(benchmark, model) for benchmark in benchmarks}
         settings = {
             **model_record(model),
             "arguments": arguments,

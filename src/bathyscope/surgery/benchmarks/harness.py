@@ -20,9 +20,10 @@ from torch import Tensor
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError, warn
 from bathyscope.model import Model
+from bathyscope.model.continuing import settings_beyond_greedy
 from bathyscope.prompts.harness.loading import WRITTEN, Benchmark, build_requests, quietly
 from bathyscope.prompts.tokenizer import ask
-from bathyscope.surgery.benchmarks.answers import Question, Writer
+from bathyscope.surgery.benchmarks.answers import Question, Writer, ends_of_answers
 from bathyscope.surgery.benchmarks.result import CUT_OFF, per_document
 
 VERSION = str(lm_eval.__version__)
@@ -164,22 +165,28 @@ def _limit_of(task: Any, window: int | None, tokenizer: Any) -> int | None:
     return most
 
 
-def prepared(benchmark: Benchmark, tokenizer: Any) -> tuple[int, dict[str, str]]:
-    """Return how many requests there are, and hashes of whatever a result comes from next to the model.
+def prepared(benchmark: Benchmark, model: Model) -> tuple[int, dict[str, str]]:
+    """Return how many requests there are, and hashes of whatever a result comes from next to weights and configuration.
 
     Returns:
-        SHA-256 hashes of ``requests``: contexts and answers; ``documents``: the rows, which say what is right;
-        ``scoring``: metrics and the readings of an answer; ``tokens``: what the tokenizer makes of the requests.
+        SHA-256 hashes of ``requests``: contexts and answers; ``documents``: the rows; ``answers``: what the task takes
+        for right in each; ``scoring``: metrics and the readings of an answer; ``tokens``: what the tokenizer makes of
+        the requests; ``writing``, where answers are written: the model's settings of that, and what ends an answer.
     """
+    tokenizer = model.tokenizer
     requests = [list(map(str, instance.args)) for instance in benchmark.task.instances]
     texts = dict.fromkeys(arg for instance in benchmark.task.instances for arg in instance.args if isinstance(arg, str))
     config = benchmark.task.dump_config()
+    documents = [instance.doc for instance in benchmark.task.instances if instance.idx == 0]
     sources = {
         "requests": requests,
-        "documents": [dict(instance.doc) for instance in benchmark.task.instances if instance.idx == 0],
+        "documents": [dict(document) for document in documents],
+        "answers": [benchmark.task.doc_to_target(document) for document in documents],
         "scoring": [config.get(entry) for entry in _SCORING],
         "tokens": [tokenizer.bos_token_id, tokenizer.eos_token_id, ask(tokenizer, list(texts)).input_ids],
     }
+    if benchmark.written:
+        sources["writing"] = [ends_of_answers(model.hf, tokenizer), settings_beyond_greedy(model.hf)]
     return len(requests), {name: _hash_of(source) for name, source in sources.items()}
 
 

@@ -212,11 +212,11 @@ def tell_cut_answers(data: xr.Dataset) -> list[str]:
             continue
         worst = many[np.argmax(shares[many])]
         schedule = str(data["schedule"].values[worst])
-        # where the model itself ends its answers, more tokens are more of the same
+        # where the model ends its answers, another order of blocks may end them later, or may have lost what ends them
         normal = dict(zip(data["schedule"].values.tolist(), shares, strict=True)).get(NORMAL, math.nan)
         advice = (
-            f"the normal model's {normal:.0%}: blocks are missing that end an answer, and a larger limit does "
-            "not bring them back"
+            f"the normal model's {normal:.0%}: this order of blocks ends answers later, or never; a larger "
+            "max_gen_toks in the task's generation_kwargs tells which"
             if normal <= MOST_CUT_OFF
             else "set a larger max_gen_toks in the task's generation_kwargs"
         )

@@ -23,8 +23,8 @@ from bathyscope.runs.folder import folder_path, require_own_folder
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.benchmarks.evaluating import evaluate as evaluate_tasks
-from bathyscope.surgery.benchmarks.evaluating import require_answerable
-from bathyscope.surgery.benchmarks.result import against_full
+from bathyscope.surgery.benchmarks.evaluating import open_evaluation, require_answerable
+from bathyscope.surgery.benchmarks.result import Evaluation, against_full
 from bathyscope.surgery.choosing.deciding import Request, choose
 from bathyscope.surgery.choosing.removable import BLOCKS, kinds_of, require_size, size_of, units_of, warn_of_unwritable
 from bathyscope.surgery.options import Joint, Part, PruneOptions
@@ -153,6 +153,11 @@ def prune(
             folder=folder,
         )
         tasks = require_answerable(ready, evaluate, data, limit, batch_size, allow_code) if evaluate else ()
+        if tasks and chat is not False:
+            warn(
+                "evaluate: tasks are asked without the chat template that the prompts are put in (chat). "
+                "bathyscope evaluate PLAN --tasks NAMES --chat asks them in it."
+            )
         # what the model wrote ends where it ended it, or where the limit cut it
         if over == "answer" and written is None:
             trial = trial.until_ends()
@@ -268,11 +273,24 @@ def _add_tasks(
             out=None if pieces is None else pieces.path / _BENCHMARKS,
             progress=progress,
         )
+        if pieces is not None:
+            evaluation = _with_earlier(evaluation, pieces.path / _BENCHMARKS)
         content = encoded(against_full(evaluation, plan.left_out, **trial.sampling.record))
         _put_piece(pieces, TASKS, content)
         return with_tasks(plan, content)
     stored = _find_piece(pieces, TASKS)
     return plan if stored is None else with_tasks(plan, stored)
+
+
+def _with_earlier(evaluation: Evaluation, folder: Path) -> Evaluation:
+    """Return an evaluation with the finished tasks that its folder holds from earlier calls behind its own."""
+    tasks = {score["task"] for score in evaluation.scores}
+    schedules = {score["schedule"] for score in evaluation.scores}
+    earlier = [score for score in open_evaluation(folder).scores if score["task"] not in tasks]
+    stored = {(score["schedule"], score["task"]) for score in earlier}
+    # a task that was interrupted has no result of the choice
+    whole = [score for score in earlier if all((schedule, score["task"]) in stored for schedule in schedules)]
+    return replace(evaluation, scores=(*evaluation.scores, *whole))
 
 
 def _find_piece(pieces: Pieces | None, name: str) -> bytes | None:

@@ -15,9 +15,11 @@ from bathyscope.core.calls import takes
 from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.progress import ProgressBar
+from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, warn
 from bathyscope.labels import labelled
 from bathyscope.model import Model, ModelArgument, alone, loaded
+from bathyscope.model.continuing import settings_beyond_greedy
 from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -27,7 +29,7 @@ from bathyscope.statistics.sampling import Sampling, cluster_weights
 from bathyscope.statistics.shares import clustered_share
 from bathyscope.surgery.exits import times
 from bathyscope.surgery.exits.drafting import Counts, counts
-from bathyscope.surgery.exits.generating import generated, require_early_exit, settings_set_aside
+from bathyscope.surgery.exits.generating import generated, require_early_exit
 from bathyscope.surgery.exits.leaving import Threshold, find_threshold
 from bathyscope.surgery.exits.reading import Trace, traces
 from bathyscope.surgery.exits.result import TABLE, ExitAdvice, best_drafts
@@ -136,7 +138,9 @@ def exit_advice(
 
 def _warn_of_settings(model: Model) -> None:
     """Warn of generation settings under which the advice is not of what ``generate`` would write."""
-    if others := settings_set_aside(model.hf):
+    settings = settings_beyond_greedy(model.hf)
+    others = [f"{name}={elided(repr(value), 40)}" for name, value in settings.items()]
+    if others:
         warn(
             f"exit_advice is of plain greedy decoding: {', '.join(others)} of the model's generation_config is set "
             "aside, with which generate() writes other tokens. Remove it there to generate as advised."

@@ -15,7 +15,6 @@ import torch
 from torch import nn
 from transformers import GenerationConfig
 
-from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating
@@ -23,14 +22,6 @@ from bathyscope.model.in_hand import require_own_places
 from bathyscope.surgery.checkpoint.proof import kind_of
 
 _TRIED_TOKENS: Final = 4
-_WITHOUT_EFFECT: Final[dict[str, Any]] = {
-    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "guidance_scale", "num_beams"), 1),
-    **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_length", "min_new_tokens"), 0),
-    **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens", "bad_words_ids", "sequence_bias", "force_words_ids")),
-    **dict.fromkeys(("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty", "stop_strings")),
-    **dict.fromkeys(("penalty_alpha", "dola_layers", "constraints", "watermarking_config")),
-}
-"""Settings by which ``generate`` writes other tokens without sampling, each with the value that changes none."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +87,6 @@ def require_early_exit(model: Model) -> None:
             f"fails ({reason}). Its own code would have to run only the first config.num_hidden_layers blocks, with "
             "keys and values that can be cut; the families that do are listed in docs/exits.md."
         )
-
-
-def settings_set_aside(hf: Any) -> list[str]:
-    """Return what the model's own generation settings would change in greedy decoding, each with its value."""
-    settings = hf.generation_config.to_dict()
-    changing = {name: settings.get(name) for name, neutral in _WITHOUT_EFFECT.items() if settings.get(name) != neutral}
-    return [f"{name}={elided(repr(value), 40)}" for name, value in changing.items() if value not in (None, [], {})]
 
 
 def now(device: torch.device) -> float:

@@ -102,6 +102,7 @@ def course(
     source: Source | Prompts = listed_once(prompts)
     about: dict[str, Any] | None = None
     first_config: PreTrainedConfig | None = None
+    first_adapters: str | None = None
     first_begun: dict[str, float] | None = None
     first_error: ModelError | None = None
     remarks: Set[Remark] = frozenset()
@@ -121,7 +122,7 @@ def course(
             if about is None:
                 with noting() as remarks:
                     about, first_begun = description(request.plan(model, source)), begun
-                first_config = model.hf.config
+                first_config, first_adapters = model.hf.config, adapters_of(model.hf)
                 stored = read_about(folder)
                 if stored is None:  # what a claim writes into it would be this training's own evidence
                     _require_same_training(folder, sources, begun, None)
@@ -135,7 +136,7 @@ def course(
                 warn(f"Step {step} is left out: {differs}.")
                 continue
             elif config_hash(model.hf) != about[CONFIGURATION]:
-                warn(f"Step {step} is left out: {_other_settings(first_config, model)}.")
+                warn(f"Step {step} is left out: {_other_settings(first_config, first_adapters, model)}.")
                 continue
             elif _read_hash(model, source, remarks, seed, reading) != about["prompts"]["hash"]:
                 warn(f"Step {step} is left out: its tokenizer makes other tokens of the prompts than the first's.")
@@ -158,14 +159,21 @@ def _read_hash(
         return tokenized(model, source, seed=seed, **reading).hash
 
 
-def _other_settings(first: PreTrainedConfig | None, model: Model) -> str:
+def _other_settings(first: PreTrainedConfig | None, first_adapters: str | None, model: Model) -> str:
     """Return in words which settings of a model are not the first's; they would change its depth without training."""
     entries = {} if first is None else configuration_difference(first, model.hf.config)
     values = [f"{name} {theirs!r:.40}, the first's {ours!r:.40}" for name, (ours, theirs) in entries.items()]
     if not values:
-        return f"its adapters are not in the state of the first's ({adapters_of(model.hf) or 'none'})"
+        return _other_adapters(first_adapters, adapters_of(model.hf))
     more = f"; {len(values) - _FIRST_FEW} more" if len(values) > _FIRST_FEW else ""
     return f"its configuration is another than the first's ({'; '.join(values[:_FIRST_FEW])}{more})"
+
+
+def _other_adapters(first: str | None, adapters: str | None) -> str:
+    """Return in words how adapters differ: by what each does, or else by where they are and how they are scaled."""
+    if first != adapters:
+        return f"its adapters: {adapters or 'none'}; the first's: {first or 'none'}"
+    return f"its adapters ({adapters}) have another scaling than the first's, or are in other modules"
 
 
 def _require_same_training(

@@ -121,7 +121,16 @@ class Course(LabelledResult, PageResult):
         """The model at every step, as far as the course tells it."""
         attrs = self.data.attrs
         hashes = attrs.get(STEP_WEIGHTS, ("",))
-        return tuple(ModelIdentity.of_record({**attrs, "weight_hash": sha256}) for sha256 in hashes)
+        by_step: dict[str, Sequence[str]] = {
+            "weight_hash": hashes,
+            # courses of earlier versions tell those of the last step alone
+            "precision": attrs.get(STEP_PRECISIONS) or [attrs.get("precision", "")] * len(hashes),
+            "config_hash": attrs.get(STEP_CONFIGURATIONS) or [attrs.get("config_hash", "")] * len(hashes),
+        }
+        return tuple(
+            ModelIdentity.of_record({**attrs, **dict(zip(by_step, values))})
+            for values in zip(*by_step.values(), strict=False)
+        )
 
 
 def open_course(folder: str | Path) -> Course:
