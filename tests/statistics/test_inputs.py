@@ -53,7 +53,7 @@ def test_a_coverage_that_is_no_share_is_refused_wherever_it_is_given(level):
         lambda: bootstrap_interval(1.0, np.ones(50), np.ones(5), level=level, limits=(0.0, 2.0)),
         lambda: trend([1.0, 2.0, 4.0], [1, 2, 3], coverage=level),
     ):
-        with pytest.raises(OptionError, match="level|coverage"):
+        with pytest.raises(OptionError, match=r"level|coverage"):
             compute()
 
 

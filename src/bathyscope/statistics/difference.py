@@ -139,7 +139,9 @@ def contrast(
     if not cohorts or not all(terms and all(isinstance(term, Term) for term in terms) for terms in cohorts):
         raise OptionError("cohorts are lists of one Term(reading, coefficient) or more; give [[Term(reading, 1.0)]].")
     if sampling.cluster is not None:
-        raise OptionError("Readings have their own clusters; leave cluster out of the sampling, and give it to Reading.")
+        raise OptionError(
+            "Readings have their own clusters; leave cluster out of the sampling, and give it to Reading."
+        )
     level = sampling.level
     usable = [_usable(terms) for terms in cohorts]
     together = _group_by_clusters(usable)

@@ -67,7 +67,8 @@ def require_limits(limits: tuple[float, float], estimate: float) -> None:
     rounding = 1e-9 * max(1.0, abs(estimate))
     if estimate < low - rounding or estimate > high + rounding:
         raise OptionError(
-            f"limits={limits} do not hold the estimate {estimate:g}; give the smallest and the largest value there can be."
+            f"limits={limits} do not hold the estimate {estimate:g}; give the smallest and the largest value there "
+            "can be."
         )
 
 
