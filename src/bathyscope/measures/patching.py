@@ -74,7 +74,7 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
             )
         if longer:
             warn(f"patching: {longer} of {len(pairs)} prompts are not patched (longer than max_tokens={most}).")
-        alike = sum(own == other for own, other in (pair.answers for pair in self.pairs.values()))
+        alike = sum(answer == source_answer for answer, source_answer in (pair.answers for pair in self.pairs.values()))
         if alike:
             warn(
                 f"patching: {alike} of {len(self.pairs)} prompts have the answer of the prompt that they are patched "

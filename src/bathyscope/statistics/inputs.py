@@ -42,7 +42,7 @@ def require_one_by_prompt(values: Sized, name: str, prompts: int | None) -> None
 
 
 def positive_weights(weights: ArrayLike | None, prompts: int) -> FloatArray:
-    """Return the weight of each prompt; ones where there are none.
+    """Return the weight of each prompt, which is 1 by default.
 
     Raises:
         OptionError: another number of them, or one that is not above 0 and finite.
