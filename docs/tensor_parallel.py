@@ -2,7 +2,7 @@
 
 Families × measures and acts × two and four ranks, on processes of this machine (``tests/support/rank_matrix.py``).
 Lines of ``docs/tensor_parallel.csv`` are written when a family is finished on a number of ranks, so a run that was
-ended goes on where it was; names choose families.
+ended goes on where it was; names choose families. ``--measures NAME`` adds a new measure to what the table has.
 """
 
 from __future__ import annotations
@@ -46,19 +46,38 @@ HANGS: Final = "hangs"
 
 def main(arguments: Sequence[str]) -> None:
     """Measure the families that the table lacks, or those that are named."""
+    from bathyscope.measures.registry import MEASURES
+
     parser = argparse.ArgumentParser()
     parser.add_argument("families", nargs="*")
+    parser.add_argument("--measures", nargs="+", default=[], help="only these, next to the rows that the table has")
     given = parser.parse_args(arguments)
+    unknown = [name for name in given.measures if name not in MEASURES]
+    if unknown:
+        parser.error(f"unknown measures: {', '.join(unknown)}; allowed: {', '.join(MEASURES)}")
     began = time.monotonic()
     for family in given.families or FAMILIES:
         for ranks in RANKS:
             rows = read_table()
-            if given.families or not any((row.family, row.ranks) == (family, ranks) for row in rows):
-                measured = examine(family, ranks)
+            stored = [row for row in rows if (row.family, row.ranks) == (family, ranks)]
+            # a family that cannot be loaded has one row, which says so for every measure
+            is_loaded = any(row.what != "load" for row in stored)
+            if is_loaded if given.measures else given.families or not stored:
+                measured = examine(family, ranks, given.measures or None)
                 others = [row for row in rows if (row.family, row.ranks) != (family, ranks)]
-                write_table([*others, *measured])
+                write_table([*others, *(join_rows(stored, measured) if given.measures else measured)])
                 counts = dict(Counter(row.outcome for row in measured))
                 print(f"{time.monotonic() - began:5.0f} s  {family} on {ranks} ranks: {counts}", flush=True)
+
+
+def join_rows(stored: Sequence[Outcome], measured: Sequence[Outcome]) -> list[Outcome]:
+    """Return the rows of one family with those of some measures put in: behind the others, in front of the acts."""
+    from bathyscope.measures.registry import MEASURES
+
+    new = {row.what: row for row in measured}
+    rows = [new.pop(row.what, row) for row in stored]
+    behind = max(place for place, row in enumerate(rows) if row.what == "load" or row.what in MEASURES) + 1
+    return [*rows[:behind], *new.values(), *rows[behind:]]
 
 
 def examine(family: str, ranks: int, only: Sequence[str] | None = None) -> list[Outcome]:
@@ -112,7 +131,18 @@ def page(outcomes: Sequence[Outcome]) -> str:
     reasons = dict.fromkeys((row.what, row.family, row.note) for row in outcomes if row.outcome == "refused")
     lines += ["", "| refused | family | reason |", "|---|---|---|"]
     lines += [f"| {what} | {family} | {note.replace('|', ' ')} |" for what, family, note in reasons]
+    missing = not_compared(outcomes)
+    if missing:
+        lines += ["", f"Not compared over ranks yet: {', '.join(f'`{name}`' for name in missing)}."]
     return "\n".join([*lines, ""])
+
+
+def not_compared(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return the measures that the table lacks."""
+    from bathyscope.measures.registry import MEASURES
+
+    compared = {row.what for row in outcomes}
+    return [name for name in MEASURES if name not in compared]
 
 
 def _cell(row: Outcome | None) -> str:

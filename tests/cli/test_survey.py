@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import xarray as xr
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.commands.survey import default_out
+from bathyscope.measures.registry import MEASURES
 from bathyscope.runs.opening import open_run
 from bathyscope.wavefront.engine import Wavefront
 
@@ -371,6 +373,19 @@ def test_help_shows_options_of_a_measure_from_a_file(
 ) -> None:
     assert main(["survey", flag, own_measure]) == 0
     assert "--step.over" in capsys.readouterr().out
+
+
+def test_help_says_of_a_measure_without_options_that_it_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["survey", "--help", "gradient"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "gradient has no options. Norm of the loss's gradient at every boundary" in printed
+    assert main(["survey", "--help", "drop"]) == 0
+    assert "has no options" not in capsys.readouterr().out
+    assert main(["survey", "--help-measures"]) == 0
+    of_all = capsys.readouterr().out
+    assert "--drop.blocks" in of_all
+    without = [name for name, measure in MEASURES.items() if not fields(measure.options_type)]
+    assert re.findall(r"^(\w+) has no options\.", of_all, re.MULTILINE) == without
 
 
 def test_help_for_a_measure_that_is_not_there_names_a_near_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from support import zoo
 from support.rank_matrix import gap_between
-from support.rank_outcomes import EQUAL, REFUSED, RIGHT
+from support.rank_outcomes import EQUAL, REFUSED, RIGHT, Outcome
 
 import docs.tensor_parallel as table
 from bathyscope import ModelError
@@ -17,15 +17,20 @@ from bathyscope.model.tensor_parallel import COMPARED, require_splittable
 
 FACTS = ("schedule", "control shuffled_text", "control shuffled_blocks", "control untrained", "write")
 
+COMPARED_MEASURES = 22
+"""So many measures the table has of every family, at least; a new one is named below it until it is added."""
+
 
 def test_every_family_is_in_the_table_and_nothing_is_wrong() -> None:
     rows = table.read_table()
     assert {(row.family, row.ranks) for row in rows} == {(f, n) for f in table.FAMILIES for n in table.RANKS}
     assert {row.outcome for row in rows} == {RIGHT, EQUAL, REFUSED}
+    compared = [name for name in MEASURES if name not in table.not_compared(rows)]
+    assert len(compared) >= COMPARED_MEASURES
     for family in table.FAMILIES:
         for ranks in table.RANKS:
             whats = [row.what for row in rows if (row.family, row.ranks) == (family, ranks)]
-            assert whats == ["load"] or sorted(whats) == sorted(["load", *MEASURES, *FACTS])
+            assert whats == ["load"] or sorted(whats) == sorted(["load", *compared, *FACTS])
 
 
 def test_what_is_warned_of_is_what_the_table_lacks() -> None:
@@ -78,7 +83,42 @@ def test_the_page_has_a_row_for_each_measure_and_each_refusal() -> None:
     rows = table.read_table()
     page = table.page(rows)
     for name in MEASURES:
-        assert f"| {name} | " in page
+        assert (f"| {name} | " in page) != (name in table.not_compared(rows))
     for row in rows:
         if row.outcome == REFUSED:
             assert row.note.replace("|", " ") in page
+
+
+def test_the_page_names_what_is_not_compared_yet() -> None:
+    rows = table.read_table()
+    missing = [name for name in MEASURES if name in ("swap", "cka") or name in table.not_compared(rows)]
+    page = table.page([row for row in rows if row.what not in missing])
+    assert f"Not compared over ranks yet: {', '.join(f'`{name}`' for name in missing)}." in page
+    assert "| swap | " not in page
+
+
+def test_a_measure_is_added_to_what_the_table_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of others stay as they are; a family that cannot be loaded gets none."""
+    file = tmp_path / "table.csv"
+    rows = table.read_table()
+    table.write_table([row for row in rows if row.what != "swap"], file)
+    asked: list[tuple[str, int, list[str] | None]] = []
+
+    def examine(family: str, ranks: int, only: list[str] | None = None) -> list[Outcome]:
+        asked.append((family, ranks, only))
+        return [Outcome(family, ranks, what, RIGHT, "9e-9") for what in ("load", "swap")]
+
+    read, write = table.read_table, table.write_table
+    monkeypatch.setattr(table, "read_table", lambda: read(file))
+    monkeypatch.setattr(table, "write_table", lambda outcomes: write(outcomes, file))
+    monkeypatch.setattr(table, "examine", examine)
+    table.main(["--measures", "swap"])
+    assert asked == [(f, n, ["swap"]) for f in table.FAMILIES for n in table.RANKS if f != "gpt2"]
+    joined = read(file)
+    assert {row.gap for row in joined if row.what == "swap"} == {"9e-9"}
+    again = [row for row in rows if row.what not in ("swap", "load")]
+    assert [row for row in joined if row.what not in ("swap", "load")] == again
+    with pytest.raises(SystemExit):
+        table.main(["--measures", "swop"])
+    of_llama = [row.what for row in joined if (row.family, row.ranks) == ("llama", 2)]
+    assert of_llama.index("stages") + 1 == of_llama.index("swap") == of_llama.index("schedule") - 1

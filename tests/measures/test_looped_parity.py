@@ -7,7 +7,6 @@ the models begin with ``loop:``.
 
 from __future__ import annotations
 
-import ast
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -18,6 +17,7 @@ import pytest
 import torch
 from support import looped, naive, waves, zoo
 from support.fresh import fresh_module
+from support.named_tests import named_in_test_files
 from support.unrolled import Unrolled, unrolled
 
 import bathyscope
@@ -27,16 +27,6 @@ from bathyscope.model import Model, load
 NAMES = list(looped.LOOPED)
 FOLDED = ("recursion", "huginn_still", "hrm_text")
 """Their states hold more than the stream."""
-
-
-def named_in_test_files(constant: str) -> dict[str, tuple[str, ...]]:
-    """By file the names of tests that its constant lists; the files themselves are not run."""
-    return {
-        path.stem: ast.literal_eval(statement.value)
-        for path in sorted(Path(__file__).parent.glob("test_*.py"))
-        for statement in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == constant
-    }
 
 
 WHOLE_STATES = named_in_test_files("BRUTE_FORCE")

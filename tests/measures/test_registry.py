@@ -9,7 +9,7 @@ import pytest
 
 import bathyscope
 from bathyscope.errors import OptionError
-from bathyscope.measures import of
+from bathyscope.measures import of, registry
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, expand, make
 
 ORDER = (
@@ -61,6 +61,34 @@ def test_a_measure_is_what_its_declaration_says() -> None:
         assert one.summary.endswith(".")
         assert type(made).__doc__ == one.summary or name in ("translated_lens", "pairs", "tokens")
         assert "\n" not in one.summary
+
+
+def test_a_class_of_another_name_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("bathyscope.measures.of.gradient.Gradient")
+    with pytest.raises(ImportError, match=r"^The measure gradient has no class Gradient, neither in .*call its class"):
+        make(MEASURES["gradient"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"of/wobble\.py has no DECLARATION; write DECLARATION = Declaration\('wobble'"),
+        ("DECLARATION = 'wobble'", r"of/wobble\.py has no DECLARATION"),
+        (
+            "from bathyscope.measures.declaration import Declaration\nDECLARATION = Declaration('wobbly', '')",
+            r"of/wobble\.py declares 'wobbly'; give the file and the measure one name",
+        ),
+    ],
+)
+def test_a_file_that_declares_no_measure_of_its_name_is_named(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wobble.py").write_text(text)
+    monkeypatch.setattr(of, "__path__", [str(tmp_path)])
+    monkeypatch.setitem(sys.modules, "bathyscope.measures.of.wobble", None)
+    monkeypatch.delitem(sys.modules, "bathyscope.measures.of.wobble")
+    with pytest.raises(ImportError, match=message):
+        registry._read_folder()
 
 
 def test_declarations_load_no_heavy_library() -> None:

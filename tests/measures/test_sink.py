@@ -15,6 +15,7 @@ import pytest
 import torch
 from support import zoo
 from support.fresh import fresh_module
+from support.named_tests import compared_by_file
 from support.zoo.pathologies import CANCELLER, READERS, SINK_HEADS, SIZE, WRITER
 
 import bathyscope
@@ -26,28 +27,21 @@ MEASURES = ("residual", "lens", "skip", "drop", "attention_locality", "effective
 
 
 PARITY: Final = {
-    "residual": "test_parity.test_residual_contributions",
-    "lens": "test_parity.test_lens",
-    "skip": "test_parity.test_skip",
-    **dict.fromkeys(("drop", "swap", "repeat"), "test_parity.test_schedules"),
-    "translated_lens": "test_translated_lens.test_equals_least_squares_on_the_models_own_states",
-    "jacobian_lens": "test_jacobian_lens.test_the_model_itself_reads_the_transported_states",
-    "direct": "test_direct.test_parity_with_one_forward_per_pair_of_blocks",
-    "depth_score": "test_depth_score.test_one_position_before_the_answer",
-    "erasure": "test_erasure.test_against_one_forward_per_boundary_and_token",
-    "patching": "test_patching.test_equals_one_forward_per_patch",
-    "integrated_gradients": "test_integrated_gradients.test_parity_with_one_pass_per_step",
-    "gradient": "test_gradient.test_parity_with_backward_passes_of_the_model",
-    "pairs": "test_pairs.test_every_pair_is_that_of_one_forward",
-    "swap_cosine": "test_swap_cosine.test_parity_with_hooks_on_the_real_model",
-    "cka": "test_cka.test_equals_loops_over_the_models_own_states",
-    "attention_locality": "test_attention_locality.test_parity_with_the_weights_of_the_model",
-    "neurons": "test_neurons.test_moments_of_all_cosines",
-    "tokens": "test_tokens.test_the_lens_of_each_token_equals_a_naive_one",
-    "effective_depth": "test_effective_depth.test_depths_by_their_criteria",
-    "stages": "test_stages.test_signatures_are_those_of_the_other_measures",
+    "residual": ("test_parity", "test_residual_contributions"),
+    "lens": ("test_parity", "test_lens"),
+    "skip": ("test_parity", "test_skip"),
+    **dict.fromkeys(("drop", "swap", "repeat"), ("test_parity", "test_schedules")),
+    "jacobian_lens": ("test_jacobian_lens", "test_the_model_itself_reads_the_transported_states"),
+    "depth_score": ("test_depth_score", "test_one_position_before_the_answer"),
+    "pairs": ("test_pairs", "test_every_pair_is_that_of_one_forward"),
+    "tokens": ("test_tokens", "test_the_lens_of_each_token_equals_a_naive_one"),
+    "effective_depth": ("test_effective_depth", "test_depths_by_their_criteria"),
+    "stages": ("test_stages", "test_signatures_are_those_of_the_other_measures"),
 }
-"""Measure → the test that compares it with what the models themselves say, or what it is derived from."""
+"""Measure → file and test that compare it with what the models themselves say, or with what it is derived from.
+
+Of any other measure these are the tests that its own file names in ``BRUTE_FORCE`` or ``BRUTE_FORCE_OF_PARTS``.
+"""
 
 
 def quick_parameters(test: Any) -> Iterator[Any]:
@@ -62,16 +56,27 @@ def module_of_tests(file: str) -> Any:
     return fresh_module(Path(__file__).with_name(f"{file}.py"), f"parity_{file}")
 
 
+def parity_tests() -> dict[str, list[tuple[str, str]]]:
+    """Measure → files and tests that compare it with a reference."""
+    by_file = compared_by_file()
+    of_own_file = {
+        measure: [(f"test_{measure}", test) for test in by_file.get(f"test_{measure}", ())] for measure in REGISTERED
+    }
+    return {**of_own_file, **{measure: [test] for measure, test in PARITY.items()}}
+
+
 def test_every_measure_is_compared_with_its_reference_on_this_model() -> None:
-    assert set(PARITY) == set(REGISTERED)
-    modules = {file: module_of_tests(file) for file in {test.partition(".")[0] for test in PARITY.values()}}
-    tests = {measure: test.split(".") for measure, test in PARITY.items()}
+    tests = parity_tests()
+    assert set(tests) == set(REGISTERED)
+    unnamed = [measure for measure, names in tests.items() if not names]
+    assert unnamed == [], f"name the comparisons of {unnamed} in BRUTE_FORCE of tests/measures/test_<measure>.py"
+    modules = {file: module_of_tests(file) for file in {file for names in tests.values() for file, _ in names}}
     lacking = [
         measure
-        for measure, (file, name) in tests.items()
-        if "gpt2_sink" not in set(quick_parameters(getattr(modules[file], name)))
+        for measure, names in tests.items()
+        if not any("gpt2_sink" in set(quick_parameters(getattr(modules[file], name))) for file, name in names)
     ]
-    assert lacking == []
+    assert lacking == [], f"compare {lacking} on gpt2_sink too; zoo.swept(zoo.names()) has it"
 
 
 @pytest.fixture(scope="module")

@@ -226,8 +226,9 @@ def test_a_measure_of_boundaries_that_are_missing_is_refused(
 
 def test_all_means_what_these_states_allow_and_nobody_named_is_refused(tmp_path: Path) -> None:
     folder, _ = dumped(tmp_path, "llama", [0, 1, 4], lengths=(9, 14, 20, 30))
+    of_blocks = ", ".join(name for name, declaration in MEASURES.items() if declaration.needs == "blocks")
     with pytest.warns(
-        UserWarning, match="Left out, since they need the blocks and these are states: skip, .*; lens needs"
+        UserWarning, match=f"Left out, since they need the blocks and these are states: {of_blocks}; lens needs"
     ):
         assert survey(folder, "all").measures == ("residual", "cka")
     assert bathyscope.survey_states(folder / "dump", folder / "model", progress=False).measures == ("residual",)

@@ -36,10 +36,25 @@ GROUP: Final = "bathyscope.measures"
 
 def _read_folder() -> dict[str, Declaration]:
     """Return the declaration of every file in ``of/``, in their order."""
-    modules = (importlib.import_module(f"{of.__name__}.{file.name}") for file in iter_modules(of.__path__))
-    declarations: list[Declaration] = [module.DECLARATION for module in modules]
+    declarations = [_read_file(file.name) for file in iter_modules(of.__path__)]
     in_order = sorted(declarations, key=lambda declaration: (declaration.order, declaration.name))
     return {declaration.name: declaration for declaration in in_order}
+
+
+def _read_file(name: str) -> Declaration:
+    """Return the declaration of one file in ``of/``.
+
+    Raises:
+        ImportError: a file without one, or one of another name; its measure would be unknown.
+    """
+    declaration = getattr(importlib.import_module(f"{of.__name__}.{name}"), "DECLARATION", None)
+    if not isinstance(declaration, Declaration):
+        raise ImportError(f"measures/of/{name}.py has no DECLARATION; write DECLARATION = Declaration({name!r}, …).")
+    if declaration.name != name:
+        raise ImportError(
+            f"measures/of/{name}.py declares {declaration.name!r}; give the file and the measure one name."
+        )
+    return declaration
 
 
 MEASURES: Final[Mapping[str, Declaration]] = _read_folder()
@@ -149,12 +164,23 @@ def make(declaration: Declaration, options: object = None) -> Measure[Any]:
 
 
 def _code_of(name: str) -> type[Measure[Any]]:
-    """Return a measure's class: of its file in ``of/``, or of the module of its name where that one is too heavy."""
+    """Return a measure's class: of its file in ``of/``, or of the module of its name where that one is too heavy.
+
+    Raises:
+        ImportError: neither has a class of the measure's name.
+    """
     class_name = name.title().replace("_", "")
-    light = importlib.import_module(f"{of.__name__}.{name}")
-    module = light if hasattr(light, class_name) else importlib.import_module(f"bathyscope.measures.{name}")
-    measure: type[Measure[Any]] = getattr(module, class_name)
-    return measure
+    modules = (f"{of.__name__}.{name}", f"bathyscope.measures.{name}")
+    for module in modules:
+        # not by catching ModuleNotFoundError, which a missing library raises too
+        if importlib.util.find_spec(module) is not None:
+            measure: type[Measure[Any]] | None = getattr(importlib.import_module(module), class_name, None)
+            if measure is not None:
+                return measure
+    raise ImportError(
+        f"The measure {name} has no class {class_name}, neither in measures/of/{name}.py nor in measures/{name}.py; "
+        f"call its class {class_name}."
+    )
 
 
 def home_of(name: str) -> Path:

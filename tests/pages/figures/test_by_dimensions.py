@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ import pytest
 import xarray as xr
 from support.artists import bands, curve
 from support.synthetic import small_run
-from support.synthetic_tokens import from_table
+from support.synthetic_tokens import complete_run, from_table
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.registry import MEASURES
 from bathyscope.pages.comparison.side_by_side import side_by_side
+from bathyscope.pages.figures import registry
 from bathyscope.pages.figures.by_dimensions import figure
 from bathyscope.pages.figures.kind import draw_panel
 from bathyscope.pages.figures.options import FigureOptions
@@ -154,6 +156,20 @@ def test_every_measure_can_be_drawn_from_its_table_alone(name: str) -> None:
         name for name, label in table.items() if len({*label.always} - {"prompt"}) == 1 and "token" not in label.always
     }
     assert small & set(data) <= shown
+
+
+def test_a_caption_says_what_is_measured_and_by_which_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_with(rise=(("prompt", "block"), values(P, L)), fall=(("prompt", "block"), values(P, L)))
+    for name in ("rise", "fall"):
+        run["wobble"][name].attrs["formula"] = "‖c_l‖₂ / ‖h_l‖₂"
+    drawing = figure("wobble", {"both": ("rise", "fall")}, "How far blocks sway.").drawing(run)
+    assert drawing.note.startswith("How far blocks sway. The rise, the fall: ‖c_l‖₂ / ‖h_l‖₂. Lines: means over")
+    only_fall = figure("wobble", {"one": ("fall", "gone")}).drawing(run)
+    assert only_fall.note.startswith("Drawn by the dimensions of its variables. The fall: ‖c_l‖₂ / ‖h_l‖₂. Lines:")
+    # a measure of the package that has no module of its own says what it declares
+    monkeypatch.setattr(registry, "find_spec", lambda name: None if name.endswith(".gradient") else find_spec(name))
+    note = registry._own_figures()["gradient"].drawing(complete_run()).note
+    assert note.startswith(f"{MEASURES['gradient'].summary} Norm of the mean loss's gradient (mean over tokens): ‖∂(")
 
 
 def test_a_single_number_is_said() -> None:

@@ -637,7 +637,13 @@ def without_step(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", "", '{"model": {"ty', '{"note": 1}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("{}", "[]", "", '{"model": {"ty', '{"note": 1}', '{"model": true}'),
+        *('{"model": {"vocabulary": 0}}', '{"model": {"vocabulary": true}}'),
+    ],
+)
 def test_a_damaged_record_is_called_damaged_wherever_it_is_read(
     content: str, found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from cyclopts import App, Group, Parameter
 import bathyscope
 from bathyscope.cli import session
 from bathyscope.cli.arguments import RECIPE_CODE, Quiet, make_app, take_options
-from bathyscope.cli.console import quiet_libraries, say
+from bathyscope.cli.console import quiet_libraries, say, write
 from bathyscope.cli.flags import add_flags, join_options, make_flags, nest_options
 from bathyscope.cli.over_ranks import leave_words_to_first
 from bathyscope.cli.printing import print_result
@@ -103,7 +103,12 @@ def measure_flags(
 def show_measures(command_name: str, names: Sequence[str]) -> int:
     """Print the help of ``--help-measures``, or of ``--help MEASURE``."""
     others = from_elsewhere(names)
-    return _print_flags(command_name, measure_flags([*names, *others], others))
+    exit_code = _print_flags(command_name, measure_flags([*names, *others], others))
+    declarations = {**{name: MEASURES[name] for name in names if name in MEASURES}, **others}
+    for name, declaration in declarations.items():
+        if not fields(declaration.options_type):
+            write(f"{name} has no options. {declaration.summary}")
+    return exit_code
 
 
 def show_faults(command_name: str) -> int:

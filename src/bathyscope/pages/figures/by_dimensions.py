@@ -33,29 +33,44 @@ _NAMES_SHOWN: Final = 6
 """Lines or pictures of one variable, at most; more could not be distinguished."""
 
 
-def figure(measure: str, panels: Mapping[str, tuple[str, ...]] | None = None) -> FigureKind:
+def figure(measure: str, panels: Mapping[str, tuple[str, ...]] | None = None, summary: str = "") -> FigureKind:
     """Return the figure of a measure that has none of its own.
 
     Args:
         panels: name → the variables that it shows; None = a panel for each variable.
+        summary: what is measured, in one sentence, for the caption; empty where nobody says it.
     """
     variables = tuple(name for names in (panels or {}).values() for name in names)
-    return FigureKind(measure, _in_words(measure), variables, partial(_make_drawing, measure, panels))
+    return FigureKind(measure, _in_words(measure), variables, partial(_make_drawing, measure, panels, summary))
 
 
 def _make_drawing(
-    measure: str, chosen: Mapping[str, tuple[str, ...]] | None, run: Run, options: FigureOptions
+    measure: str, chosen: Mapping[str, tuple[str, ...]] | None, summary: str, run: Run, options: FigureOptions
 ) -> Drawing:
     data = run[measure]
     groups = {str(name): (str(name),) for name in data.data_vars} if chosen is None else chosen
     panels: list[Panel] = []
-    sentences = ["Drawn by the dimensions of its variables.", describe(options, data.sizes.get("prompt", 1))]
+    in_run = [variable for variables in groups.values() for variable in variables if variable in data]
+    sentences = [
+        summary or "Drawn by the dimensions of its variables.",
+        *_describe_formulas(data[in_run]),
+        describe(options, data.sizes.get("prompt", 1)),
+    ]
     for name, variables in groups.items():
         drawings = [draw_variable(data, variable, options) for variable in variables if variable in data]
         variable_panels = [panel for own_panels, _ in drawings for panel in own_panels]
         panels += variable_panels if chosen is None else _name_panels(name, variable_panels)
         sentences += [sentence for _, sentence in drawings]
     return Drawing(panels, " ".join(part for part in sentences if part))
+
+
+def _describe_formulas(data: xr.Dataset) -> list[str]:
+    """Return a sentence for each formula, with the variables that it is of."""
+    names_by_formula: dict[str, list[str]] = {}
+    for values in data.data_vars.values():
+        names_by_formula.setdefault(str(values.attrs.get("formula") or ""), []).append(_name_variable(values))
+    formulas = [(formula, _in_words(", ".join(names))) for formula, names in names_by_formula.items() if formula]
+    return [f"{names}: {formula}." for formula, names in formulas[:_NAMES_SHOWN]]
 
 
 def place_panels(data: xr.Dataset, names: tuple[str, ...], options: FigureOptions) -> list[Panel]:
@@ -199,7 +214,11 @@ def _name_place(data: xr.Dataset, dim: str, place: int) -> str:
 
 
 def _title_variable(values: xr.DataArray) -> str:
-    return _in_words(str(values.attrs.get("long_name") or values.name))
+    return _in_words(_name_variable(values))
+
+
+def _name_variable(values: xr.DataArray) -> str:
+    return str(values.attrs.get("long_name") or values.name)
 
 
 def _in_words(name: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 
 from bathyscope.core.plug_ins import declared, taken
 from bathyscope.errors import OptionError, warn
+from bathyscope.measures.registry import MEASURES
 from bathyscope.pages.figures import by_dimensions
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.of import curves
@@ -35,7 +36,11 @@ def _own_figures() -> dict[str, FigureKind]:
         module = f"bathyscope.pages.figures.of.{name}"
         if name not in kinds:
             has_module = find_spec(module) is not None
-            kinds[name] = import_module(module).FIGURE if has_module else by_dimensions.figure(name, PANELS[name])
+            kinds[name] = (
+                import_module(module).FIGURE
+                if has_module
+                else by_dimensions.figure(name, PANELS[name], MEASURES[name].summary)
+            )
     return {name: kinds[name] for name in PANELS}
 
 

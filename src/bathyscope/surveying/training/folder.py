@@ -12,7 +12,7 @@ from bathyscope.core.atomic import write_atomically
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
-from bathyscope.core.text import written_out
+from bathyscope.core.text import elided, written_out
 from bathyscope.errors import StoreError, warn
 from bathyscope.runs.folder import COURSE, Kind, inner_folders, reason, refuse_foreign, require_own_folder
 from bathyscope.runs.manifest import RUN, load_manifest
@@ -310,4 +310,11 @@ def read_about(folder: Path) -> dict[str, Any] | None:
         raise StoreError(f"{str(path)!r} is damaged and cannot be read; remove it or give another folder.") from error
     if not isinstance(stored, dict) or not stored.keys() & {"model", TRAINING, CHECKPOINTS}:
         raise StoreError(f"{str(path)!r} is damaged: it holds no record of a course. Remove it or give another folder.")
+    model = stored.get("model", {})
+    vocabulary = model.get("vocabulary", 1) if isinstance(model, dict) else None
+    if type(vocabulary) is not int or vocabulary < 1:  # True is an int as well
+        raise StoreError(
+            f"{str(path)!r} is damaged: {elided(repr(model), 80)} is no model with a vocabulary. Remove it or give "
+            "another folder."
+        )
     return stored
