@@ -109,7 +109,7 @@ def bootstrap_interval(
         NaN ends where the estimate is NaN or fewer than two resamples have a value.
 
     Raises:
-        OptionError: a level that is no share, or an estimate outside of the limits.
+        OptionError: a level that is no share.
 
     Example:
         >>> from bathyscope.extend.statistics import bootstrap_interval, resample_counts
@@ -120,7 +120,6 @@ def bootstrap_interval(
         6.0
     """
     require_share(level)
-    require_limits(limits, estimate)
     existing = resampled[~np.isnan(resampled)]
     if math.isnan(estimate) or existing.size < 2:
         return Interval(math.nan, math.nan)
@@ -179,6 +178,7 @@ def mean_interval(
     counts = sampling.counts(numbers.size) * weights_P
     means = counts @ numbers / counts.sum(axis=1)
     estimate = float(weights_P @ numbers / weights_P.sum())
+    require_limits(limits, estimate)
     return bootstrap_interval(estimate, means, sampled_weights, level=sampling.level, limits=limits)
 
 
