@@ -59,7 +59,7 @@ def tokenized(
         >>> tokenized(model, ["Once upon a time"]).pieces(0)[-1]
         ' time'
     """
-    if not isinstance(model, Model):
+    if not hasattr(model, "max_tokens"):  # a path, or a model of transformers
         raise OptionError(
             f"tokenized() takes a model that was loaded; {describe_value(model)} given. Give bathyscope.load(FOLDER)."
         )
