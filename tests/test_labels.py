@@ -8,7 +8,7 @@ import torch
 import xarray as xr
 from support.misfits import misfits
 
-from bathyscope.errors import StoreError
+from bathyscope.errors import OptionError, StoreError
 from bathyscope.labels import Label, documented, labelled, token_weights, variable
 
 TABLE = {
@@ -78,3 +78,19 @@ def test_numbers_of_tokens_that_are_none_are_one_error() -> None:
     for name in ("n_averaged", "n_averaged_kl", "n_tokens"):
         with pytest.raises(StoreError, match=f"{name} of these results holds no numbers of tokens"):
             token_weights(xr.Dataset({name: ("prompt", np.array(["a", "b"]))}), "kl")
+
+
+@pytest.mark.parametrize(
+    ("dims", "values"), [(("prompt",), np.zeros((2, 3))), ("prompt", np.zeros(2)), (("prompt", "block"), np.zeros(2))]
+)
+def test_dimensions_that_are_not_those_of_the_values_are_refused(dims: object, values: object) -> None:
+    with pytest.raises(
+        OptionError, match=r"do not name the axes of an array of shape .*; give a list with one name for"
+    ):
+        variable(dims, values, "spread", "1", source="own")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limits", [(1, 0), (float("nan"), 1)])
+def test_limits_that_are_no_range_are_refused(limits: tuple[float, float]) -> None:
+    with pytest.raises(OptionError, match="are no range; give the smallest value first"):
+        variable(["prompt"], np.zeros(2), "spread", "1", source="own", limits=limits)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.errors import StoreError
+from bathyscope.errors import OptionError, StoreError, describe_value
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -66,6 +66,9 @@ def variable(
         limits: smallest and largest value that it can have, which intervals of its means never leave, such as (0,
             math.inf); None = by its name, if that is one of the package's own.
 
+    Raises:
+        OptionError: dimensions that are not those of the values, or limits that are no range.
+
     Example:
         >>> spread = bathyscope.extend.variable(["prompt", "block"], np.zeros((2, 4)), "spread", "1", source="own")
         >>> spread.attrs["units"]
@@ -78,11 +81,19 @@ def variable(
     if direction:
         attrs["direction"] = direction
     if limits is not None:
+        if not limits[0] <= limits[1]:
+            raise OptionError(f"limits={limits} are no range; give the smallest value first, such as (0, math.inf).")
         attrs["range"] = _BETWEEN.join(str(float(end)) for end in limits)
     if hasattr(values, "detach"):
         array = values.detach().cpu()
         values = array.float() if str(array.dtype) == "torch.bfloat16" else array  # which numpy does not have
-    return xr.Variable(tuple(dims), np.asarray(values), attrs)
+    numbers = np.asarray(values)
+    if isinstance(dims, str) or len(dims) != numbers.ndim:
+        raise OptionError(
+            f"dims={describe_value(dims)} do not name the axes of an array of shape {list(numbers.shape)}; give a list "
+            "with one name for each."
+        )
+    return xr.Variable(tuple(dims), numbers, attrs)
 
 
 @dataclass(frozen=True)

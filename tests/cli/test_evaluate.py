@@ -119,6 +119,11 @@ def test_ctrl_c_says_what_is_kept(
     [
         (["--tasks", "lambada_openai", "--data", "lambada.jsonl"], 2, "--data 'lambada.jsonl' is not NAME=FILE"),
         (["--tasks", "lambada_openai", "--data", "lambada_openai=no.jsonl"], 3, "no.jsonl does not exist"),
+        (
+            ["--tasks", "lambada_openai", "--data", "lambada_openai=a.jsonl", "--data", "lambada_openai=b.jsonl"],
+            2,
+            "--data gives 'lambada_openai' more than one file; give each task one",
+        ),
         (["--tasks", "lambada_openai", "--schedules", "drop,dorp:3"], 2, "'dorp:3'"),
         (["--tasks", "lambada_openai"], 3, "Give them as a file: --data lambada_openai=FILE"),
     ],

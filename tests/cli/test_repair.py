@@ -120,3 +120,16 @@ def test_examples_that_train_have_a_budget(text: str) -> None:
         options = {name: flags[f"--{name}"] for name in ("how", "minutes", "state") if f"--{name}" in flags}
         require_conditions(RepairOptions, options)
         require_budget(options.get("how", "linear"), None, float(options["minutes"]) if "minutes" in options else None)
+
+
+def test_the_state_and_the_repaired_model_need_folders_of_their_own(
+    model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = str(tmp_path / "out")
+    healing = ["--how", "heal", "--tokens", "48", "--state", one, "--out", one]
+    assert main([*asked(model_folder, prompts_file, tmp_path), *healing]) == 2
+    assert (
+        "the repaired model needs one of its own; give another folder for the state (--state)"
+        in capsys.readouterr().err
+    )
+    assert not Path(one).exists()

@@ -93,3 +93,9 @@ def test_aliases_of_aliases_are_not_yielded_to_be_written_out_by_others() -> Non
     for read in (read_yaml, lambda text: list(yaml_scalars(text))):
         with pytest.raises(ValueError, match="its aliases stand for more than 100,000 values"):
             read("\n".join(lines))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b'{"a": "B\xe4r"}'])
+def test_bytes_that_are_not_utf_8_are_said_to_be_none(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^not UTF-8 text .*; convert it to UTF-8$"):
+        read_json(content)

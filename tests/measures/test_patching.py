@@ -457,3 +457,15 @@ def test_operands_that_are_no_tokens_are_refused(given: Any) -> None:
             f"{measure}: prompt '0' has operands={given!r}, which names no tokens of its 9; give their numbers, from 0 "
             'to 8, in the order of its steps, such as "3 5 7".'
         )
+
+
+def test_two_prompts_of_one_answer_are_a_warning() -> None:
+    prompts = [
+        Prompt(ids=[3, 4, 5, 9, 7], answer_tokens=1, id="to"),
+        Prompt(ids=[3, 8, 5, 9, 7], answer_tokens=1, id="from"),
+    ]
+    with pytest.warns(
+        UserWarning, match="patching: 1 of 1 prompts have the answer of the prompt that they are patched from"
+    ):
+        got = surveyed(waves.loaded("llama"), prompts)
+    assert got["recovered"].isnull().all()

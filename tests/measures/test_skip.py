@@ -180,3 +180,13 @@ def test_errors(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         Skip(options).prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9, 14), seed=0)
     assert message in str(caught.value)
+
+
+def test_positions_before_which_everything_is_protected_are_a_warning() -> None:
+    ids = zoo.prompts(zoo.build("llama"), (12, 12))
+    options = {"skip": {"positions": [[3, 5], [6, 9]], "protect_first": 5}}
+    words = r"2 of 4 positions lie within the first 6 tokens, .*protect_first=5 leaves nothing out; their effects are 0"
+    with pytest.warns(UserWarning, match=words):
+        found = waves.run(waves.loaded("llama"), ids, options)["skip"]
+    assert (found.effect_future[0] == 0).all()
+    assert found.effect_future[1].max() > 0

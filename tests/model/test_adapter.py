@@ -426,6 +426,17 @@ def test_a_tensor_of_no_module_is_refused(changed: Callable[..., Path]) -> None:
         bathyscope.load(folder)
 
 
+@pytest.mark.parametrize("setting", ["r", "lora_alpha", "lora_dropout"])
+def test_a_text_in_place_of_a_number_is_not_said_to_be_another_models_adapter(
+    setting: str, changed: Callable[..., Path]
+) -> None:
+    folder = changed(settings=lambda written: written.update({setting: "8"}))
+    with pytest.raises(
+        ModelError, match=rf"says {setting}: '8', a text in place of a number. Write the number without"
+    ):
+        bathyscope.load(folder)
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

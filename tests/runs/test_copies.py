@@ -16,6 +16,7 @@ from support import waves
 
 import bathyscope
 from bathyscope import Prompt, Run
+from bathyscope.errors import OptionError
 from bathyscope.pages.head.numbers import read_profile
 from bathyscope.prompts.parts import COPY_OF, drawn_together
 
@@ -130,3 +131,9 @@ def test_what_is_stored_tells_copies_by_its_prompts_alone(tmp_path: Path) -> Non
     (tmp_path / "run" / "prompts.jsonl").unlink()
     older = replace(run, files={})
     assert (older.copies, older.clusters()) == (0, None)
+
+
+@pytest.mark.parametrize("label", [3, ["level"], True])
+def test_a_label_of_clusters_is_a_text(label: Any) -> None:
+    with pytest.raises(OptionError, match="label takes a text"):
+        surveyed(2).clusters(label)

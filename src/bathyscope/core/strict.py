@@ -59,7 +59,7 @@ def read_json(text: str | bytes, deepest: int | None = None) -> Any:
 
     Raises:
         json.JSONDecodeError: no JSON.
-        ValueError: a key given twice, a number of thousands of digits, or nested too deep.
+        ValueError: bytes that are not UTF-8, a key given twice, a number of thousands of digits, or nested too deep.
     """
     try:
         value = json.loads(text, object_pairs_hook=_once)
@@ -67,6 +67,8 @@ def read_json(text: str | bytes, deepest: int | None = None) -> Any:
         raise
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text ({error.reason}); convert it to UTF-8") from error
     except ValueError as error:
         raise ValueError("a number of too many digits to be read; write it shorter") from error
     if deepest is not None and _is_deeper(value, deepest):

@@ -102,9 +102,11 @@ class EffectMeasure(Measure[Options]):
             # a place that has two names is measured once
             starts = [[place.tokens.start for place in places] for places in self.places]
             self.positions = [tuple(dict.fromkeys(prompt_starts)) for prompt_starts in starts]
+            self._warn_of_protected(options.protect_first)
             return
         if options.positions is not None:
             self.positions = check_positions(options.positions, lengths, self.name)
+            self._warn_of_protected(options.protect_first)
             return
         self.positions = sample_positions(lengths, seed)
         without = self.positions.count(())
@@ -113,6 +115,18 @@ class EffectMeasure(Measure[Options]):
                 f"{self.name}: {without} of {len(lengths)} prompts are too short for a sampled position (shorter than "
                 f"{SHORTEST} tokens); their effects on future tokens are missing. Longer prompts, or positions, "
                 "would give them.",
+            )
+
+    def _warn_of_protected(self, protect_first: int) -> None:
+        """Warn of tokens t before which everything is protected, so that nothing is left out."""
+        starts = [t for prompt_starts in self.positions for t in prompt_starts]
+        idle = sum(t <= protect_first for t in starts)
+        # the published slip leaves out channels of every token, whatever is protected
+        if idle and getattr(self.options, "axis", "tokens") == "tokens":
+            warn(
+                f"{self.name}: {idle} of {len(starts)} positions lie within the first {protect_first + 1} tokens, "
+                f"before which protect_first={protect_first} leaves nothing out; their effects are 0. Give later "
+                "positions, or a smaller protect_first."
             )
 
     @property

@@ -74,6 +74,13 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
             )
         if longer:
             warn(f"patching: {longer} of {len(pairs)} prompts are not patched (longer than max_tokens={most}).")
+        alike = sum(answer == source_answer for answer, source_answer in (pair.answers for pair in self.pairs.values()))
+        if alike:
+            warn(
+                f"patching: {alike} of {len(self.pairs)} prompts have the answer of the prompt that they are patched "
+                "from, so that nothing can be recovered, and recovered is missing there. Give the two prompts of a "
+                "pair different answers."
+            )
         self.width = max(len(pair.target) for pair in self.pairs.values())
         places = self.options.positions
         if isinstance(places, NamedPlaces):

@@ -216,6 +216,12 @@ def _settings(name: str, folder: Path) -> Mapping[str, Any]:
             "layer; such adapters are not read. Give one that changes layers, such as LoRA."
         )
     _require_finite(name, settings)
+    for setting in _NUMBERS:
+        if isinstance(settings.get(setting), str):
+            raise ModelError(
+                f"{name} has an {ADAPTER} that says {setting}: {settings[setting]!r}, a text in place of a number. "
+                "Write the number without quotes, or save the adapter again."
+            )
     for setting in _OTHER_CODE:
         if settings.get(setting) is not None:
             raise ModelError(
@@ -223,6 +229,9 @@ def _settings(name: str, folder: Path) -> Mapping[str, Any]:
                 "you trust it (merge_and_unload()), and give the merged model."
             )
     return settings
+
+
+_NUMBERS: Final = ("r", "alpha", "lora_alpha", "lora_dropout")
 
 
 def _require_finite(name: str, settings: Mapping[str, Any], inside: str = "") -> None:

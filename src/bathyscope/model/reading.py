@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.calls import checked
 from bathyscope.core.common_options import ChatForm
 from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
 from bathyscope.model.model import Model
+from bathyscope.options import Seed
 from bathyscope.prompts.in_memory import Source, sources
 from bathyscope.prompts.padding import EdgeTokens
 from bathyscope.prompts.prompts import Prompts
@@ -27,11 +29,12 @@ MOST_UNKNOWN: Final = 0.02
 """Share of unknown tokens up to which a text counts as read."""
 
 
+@checked
 def tokenized(
     model: Model,
     prompts: Source | Prompts,
     *,
-    seed: int = 0,
+    seed: Seed = 0,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
     chat: ChatForm = False,
@@ -47,6 +50,7 @@ def tokenized(
         beyond_context, add_special_tokens, chat: as for ``survey``.
 
     Raises:
+        OptionError: no model that was loaded, or an option that is not allowed.
         PromptError: no such source, nothing in it, or a prompt that cannot be measured.
         ModelError: text, and the model's tokenizer cannot be loaded.
 
@@ -55,6 +59,11 @@ def tokenized(
         >>> tokenized(model, ["Once upon a time"]).pieces(0)[-1]
         ' time'
     """
+    if not hasattr(model, "max_tokens"):  # a path, or a model of transformers
+        raise OptionError(
+            f"tokenized() takes a model that was loaded; {describe_value(model)} given. Give bathyscope.load(FOLDER)."
+        )
+    _require_chat_form(chat)
     if isinstance(prompts, Prompts):
         reading: Mapping[str, Any] = prompts.reading
         tokenizer, chat = _same_tokenizer(model, prompts), False
@@ -93,6 +102,14 @@ def tokenized(
     return Prompts(tuple(tokenized_prompts), dataset, tokenizer, reading=reading)
 
 
+def _require_chat_form(chat: object) -> None:
+    if not is_chat_form(chat):
+        raise OptionError(
+            f"chat={describe_value(chat)} must be True, False, or a dict of options of the chat template, "
+            'such as {"enable_thinking": False}.'
+        )
+
+
 @dataclass(frozen=True)
 class PromptReading:
     """How prompts are read; the arguments are those of ``tokenized``.
@@ -106,11 +123,7 @@ class PromptReading:
     chat: ChatForm = False
 
     def __post_init__(self) -> None:
-        if not is_chat_form(self.chat):
-            raise OptionError(
-                f"chat={describe_value(self.chat)} must be True, False, or a dict of options of the chat template, "
-                'such as {"enable_thinking": False}.'
-            )
+        _require_chat_form(self.chat)
 
     @property
     def record(self) -> dict[str, str]:

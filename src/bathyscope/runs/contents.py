@@ -15,6 +15,7 @@ import xarray as xr
 from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.core.result import require_arrays
 from bathyscope.errors import OptionError, StoreError, describe_value, did_you_mean
+from bathyscope.options import convert
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import READING, recorded_reading
@@ -124,7 +125,7 @@ class RunContents:
             StoreError: the file of prompts, which has the labels, cannot be read.
         """
         if label is not None:
-            return self.prompts.clusters(label)
+            return self.prompts.clusters(convert(str, label, "label"))
         return np.array(list(self._copy_of.values()), dtype=np.intp) if self._copy_of else None
 
     @cached_property

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.statistics.inputs import numbers_by_prompt, positive_weights, require_limits, require_share
 from bathyscope.statistics.sampling import Sampling, cluster_weights
 
 _USUAL: Final = Sampling()
@@ -107,6 +108,9 @@ def bootstrap_interval(
     Returns:
         NaN ends where the estimate is NaN or fewer than two resamples have a value.
 
+    Raises:
+        OptionError: a level that is no share.
+
     Example:
         >>> from bathyscope.extend.statistics import bootstrap_interval, resample_counts
         >>> values = np.array([1.0, 2.0, 3.0, 6.0])
@@ -115,6 +119,7 @@ def bootstrap_interval(
         >>> bootstrap_interval(6.0, largest, np.ones(4), level=0.95, limits=(0.0, 6.0)).high
         6.0
     """
+    require_share(level)
     existing = resampled[~np.isnan(resampled)]
     if math.isnan(estimate) or existing.size < 2:
         return Interval(math.nan, math.nan)
@@ -156,20 +161,24 @@ def mean_interval(
         limits: smallest and largest mean there can be; the interval is cut to them.
         weights: [prompts], positive, of a weighted mean; None = ones.
 
+    Raises:
+        OptionError: not one number for each prompt, a weight that is not positive, or a mean outside of the limits.
+
     Example:
         >>> from bathyscope.extend.statistics import Sampling, mean_interval
         >>> low, high = mean_interval([3.0, 4.0, 6.0, 5.0], Sampling(level=0.9), limits=(0.0, 12.0))
         >>> low < 4.5 < high
         True
     """
-    numbers = np.asarray(values, dtype=np.float64)
-    weights_P = np.ones(numbers.size) if weights is None else np.asarray(weights, dtype=np.float64)
+    numbers = numbers_by_prompt(values, "values")
+    weights_P = positive_weights(weights, numbers.size)
     sampled_weights = cluster_weights(weights_P, sampling.cluster)
     if sampled_weights.size < 2:
         return Interval(math.nan, math.nan)
     counts = sampling.counts(numbers.size) * weights_P
     means = counts @ numbers / counts.sum(axis=1)
     estimate = float(weights_P @ numbers / weights_P.sum())
+    require_limits(limits, estimate)
     return bootstrap_interval(estimate, means, sampled_weights, level=sampling.level, limits=limits)
 
 

@@ -124,6 +124,9 @@ def contrast(
         sampling: of the prompts; clusters are those of the readings.
         bound: above 0: values within ±bound are as good as none; None = not asked.
 
+    Raises:
+        OptionError: no terms, or a sampling with clusters.
+
     Example:
         >>> from bathyscope.extend.statistics import Reading, Term, contrast
         >>> def mean_of(values):
@@ -133,7 +136,12 @@ def contrast(
         >>> found.estimate, found.ci_low > 0
         (3.0, True)
     """
-    assert sampling.cluster is None, "readings have their own clusters"
+    if not cohorts or not all(terms and all(isinstance(term, Term) for term in terms) for terms in cohorts):
+        raise OptionError("cohorts are lists of one Term(reading, coefficient) or more; give [[Term(reading, 1.0)]].")
+    if sampling.cluster is not None:
+        raise OptionError(
+            "Readings have their own clusters; leave cluster out of the sampling, and give it to Reading."
+        )
     level = sampling.level
     usable = [_usable(terms) for terms in cohorts]
     together = _group_by_clusters(usable)

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.errors import OptionError, describe_value
 from bathyscope.options import Range, Seed, Share, require_allowed
+from bathyscope.statistics.inputs import require_one_by_prompt
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +74,19 @@ def resample_counts(
         rng: draws them.
         cluster: [prompts], prompts of one number are drawn together; None = each for itself.
 
+    Raises:
+        OptionError: ``rng`` is no generator of numpy, or the clusters are not one for each prompt.
+
     Example:
         >>> from bathyscope.extend.statistics import resample_counts
         >>> counts = resample_counts(3, 1000, np.random.default_rng(0))
         >>> counts.shape, set(counts.sum(1).tolist())
         ((1000, 3), {3.0})
     """
+    if not isinstance(rng, np.random.Generator):
+        raise OptionError(f"rng={describe_value(rng)} draws nothing; give numpy.random.default_rng(seed).")
     if cluster is not None:
+        require_one_by_prompt(cluster, "cluster", n_prompts)
         numbers, member = np.unique(cluster, return_inverse=True)
         # A drawn cluster brings all its prompts, so a prompt counts as often as its cluster was drawn.
         return np.take(resample_counts(numbers.size, resamples, rng), member, axis=1)
@@ -94,4 +102,5 @@ def cluster_weights(weights: ArrayLike, cluster: IntArray | None = None) -> Floa
     prompt_weights = np.asarray(weights, dtype=np.float64)
     if cluster is None:
         return prompt_weights
+    require_one_by_prompt(cluster, "cluster", prompt_weights.size)
     return np.bincount(np.unique(cluster, return_inverse=True)[1], weights=prompt_weights).astype(np.float64)

@@ -13,6 +13,7 @@ from statsmodels.stats.proportion import proportion_confint
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import Interval
+from bathyscope.statistics.inputs import require_share
 
 
 def clustered_share(hits: ArrayLike, counts: ArrayLike, level: float = 0.95) -> tuple[float, Interval]:
@@ -64,13 +65,14 @@ def share_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
         level: its coverage.
 
     Raises:
-        OptionError: no values, or others.
+        OptionError: no values, or others; a level that is no share.
 
     Example:
         >>> from bathyscope.extend.statistics import share_interval
         >>> "{:.2f} to {:.2f}".format(*share_interval([1, 1, 1, 0]))
         '0.30 to 0.95'
     """
+    require_share(level)
     hits = _shares(values)
     low, high = proportion_confint(hits.sum(), hits.size, 1 - level, "wilson")
     return Interval(float(low), float(high))
@@ -87,7 +89,7 @@ def share_difference_interval(first: ArrayLike, second: ArrayLike, *, level: flo
         level: its coverage.
 
     Raises:
-        OptionError: no values, values other than 0 and 1, or of different numbers of prompts.
+        OptionError: no values, values other than 0 and 1, or of different numbers of prompts; a level that is no share.
 
     Example:
         >>> from bathyscope.extend.statistics import share_difference_interval
@@ -95,6 +97,7 @@ def share_difference_interval(first: ArrayLike, second: ArrayLike, *, level: flo
         >>> bool(low < 0.25 < high)
         True
     """
+    require_share(level)
     first_hits = _shares(first)
     second_hits = _shares(second)
     if first_hits.size != second_hits.size:

@@ -19,6 +19,7 @@ from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.statistics.bootstrap import Interval
+from bathyscope.statistics.inputs import numbers_by_prompt, require_one_by_prompt, require_share
 
 FEWEST = 3
 """Prompts below which a slope is not told from chance at all: two points always lie on a line."""
@@ -70,12 +71,16 @@ def trend(
         coverage: of the interval.
         seed: of the signs.
 
+    Raises:
+        OptionError: not one number of each kind for each prompt, or a coverage that is no share.
+
     Example:
         >>> from bathyscope.extend.statistics import trend
         >>> found = trend([3.0, 4.5, 5.0, 7.0, 7.5, 9.0], [1, 2, 3, 4, 5, 6])
         >>> round(found.slope, 2), found.ci_low > 0
         (1.17, True)
     """
+    require_share(coverage, "coverage")
     y, x, member = _paired(scores, difficulty, cluster)
     what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)
     if units < FEWEST:
@@ -110,10 +115,12 @@ def _paired(
     scores: ArrayLike, difficulty: ArrayLike, cluster: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, IntArray | None]:
     """Scores, difficulties and clusters (numbered from 0) of the prompts that have both; None where each is its own."""
-    y, x = np.asarray(scores, dtype=np.float64), np.asarray(difficulty, dtype=np.float64)
+    y = numbers_by_prompt(scores, "scores")
+    x = numbers_by_prompt(difficulty, "difficulty", y.size)
     has_both = np.isfinite(y) & np.isfinite(x)
     if cluster is None:
         return y[has_both], x[has_both], None
+    require_one_by_prompt(np.asarray(cluster), "cluster", y.size)
     # Clusters of one prompt each are prompts that stand alone.
     member = np.unique(np.asarray(cluster)[has_both], return_inverse=True)[1]
     alone = int(member.max(initial=-1)) + 1 == member.size

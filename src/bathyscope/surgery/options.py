@@ -82,8 +82,8 @@ class PruneOptions(ReadingOptions):
     evaluate: Sequence[str] = ()
     data: Annotated[TaskRows, _OF_TASKS] = None
     limit: Annotated[TaskLimit, _OF_TASKS] = None
-    batch_size: Annotated[int, Range(1)] = 8
-    allow_code: AllowTaskCode = False
+    batch_size: Annotated[int, Range(1), _OF_TASKS] = 8
+    allow_code: Annotated[AllowTaskCode, _OF_TASKS] = False
     out: str | None = None
 
 

@@ -60,6 +60,15 @@ def test_errors(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_two_files_of_one_name_are_refused_and_a_file_stands_in_for_a_folders(tmp_path: Path) -> None:
+    first, second = tmp_path / "gsm8k.jsonl", tmp_path / "other.jsonl"
+    for file in (first, second):
+        file.write_text("{}")
+    assert local_data([str(tmp_path), f"gsm8k={second}"])["gsm8k"] == str(second)
+    with pytest.raises(PromptError, match="--data gives 'gsm8k' more than one file; give each name one"):
+        local_data([f"gsm8k={first}", f"gsm8k={second}"])
+
+
 @pytest.mark.parametrize(
     ("source", "count", "expected"),
     [

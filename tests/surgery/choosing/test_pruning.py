@@ -460,6 +460,8 @@ def test_what_chooses_may_not_judge(model: Model) -> None:
         ({"drop": 1, "measured": 0}, "measured=0 is out of range; allowed: 1 or more"),
         ({"drop": 1, "level": 1.5}, "level=1.5 is out of range"),
         ({"drop": 1, "limit": 5}, "limit=5 is of tasks; give evaluate="),
+        ({"drop": 1, "batch_size": 3}, "batch_size=3 is of tasks; give evaluate="),
+        ({"drop": 1, "allow_code": True}, "allow_code=True is of tasks; give evaluate="),
     ],
 )
 def test_what_cannot_be_done_is_refused(model: Model, options: dict[str, object], wording: str) -> None:

@@ -150,3 +150,11 @@ def test_a_state_behind_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "own" / STATE).symlink_to(tmp_path / "other" / STATE)
     with pytest.raises(StoreError, match=r"cannot be read \(.*it is a link that leaves .*remove it to begin again"):
         healed(tmp_path / "own", tokens=80)
+
+
+@pytest.mark.parametrize(("name", "holds"), [("manifest.json", "a run"), ("config.json", "a model")])
+def test_a_state_is_not_put_between_results_or_into_a_model(tmp_path: Path, name: str, holds: str) -> None:
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(StoreError, match=f"holds {holds}, and the state of a training does not belong in between"):
+        healed(tmp_path, tokens=80)
+    assert [path.name for path in tmp_path.iterdir()] == [name]

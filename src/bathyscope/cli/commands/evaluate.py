@@ -93,6 +93,9 @@ def read_task_files(arguments: Sequence[str]) -> dict[str, str]:
     for text, (name, separator, path) in zip(arguments, pairs):
         if not (name and separator and path):
             raise OptionError(f"--data {text!r} is not NAME=FILE; for example --data hellaswag=validation.jsonl.")
+    for name in (names := [name for name, _, _ in pairs]):
+        if names.count(name) > 1:
+            raise OptionError(f"--data gives {name!r} more than one file; give each task one.")
     return {name: path for name, _, path in pairs}
 
 

@@ -74,6 +74,12 @@ def repair_command(
         from bathyscope.surgery.checkpoint.target_folder import require_free
 
         out = out.expanduser()
+        state = options.get("state")
+        if state and Path(state).expanduser().resolve() == out.resolve():
+            raise OptionError(
+                f"out={str(out)!r} and state are one folder, and the repaired model needs one of its own; give another "
+                "folder for the state (--state)."
+            )
         # The ladder takes minutes, so a folder that cannot be written is refused before it.
         is_taken = require_free(out)
         require_writable(out, holds="a repair")

@@ -9,8 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from bathyscope.errors import OptionError, describe_value
+
 GUIDE: Final = "docs/own_architecture.md"
 """The page for models of one's own, as messages name it."""
+
+
+def _are_texts(values: object) -> bool:
+    """Say whether these are a list of texts, which a text alone is not."""
+    return isinstance(values, tuple | list) and all(isinstance(value, str) for value in values)
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,12 @@ class Site:
     minus: str | None = None
     scale: str | None = None
     also: tuple[Site, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) and not _are_texts(self.path):
+            raise OptionError(
+                f"Site: path={describe_value(self.path)} is no path; give a text such as 'self_attn', or several."
+            )
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -133,6 +146,13 @@ class Family:
     tokens: str | None = None
     requires: tuple[str, object, str] | None = None
     refused: str | None = None
+
+    def __post_init__(self) -> None:
+        if not _are_texts(self.model_types):
+            raise OptionError(
+                f"Family {self.name!r}: model_types={describe_value(self.model_types)} are no list of types; give one "
+                "such as ('llama',)."
+            )
 
     def refusal(self, config: object) -> str:
         """Return why a model of this family cannot be measured, by its configuration alone; empty where it may."""

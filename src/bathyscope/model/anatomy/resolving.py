@@ -143,7 +143,8 @@ def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
             )
         raise ModelError(
             f"{family.name}: this model has no {path}. Its layout differs from the family's declaration "
-            f"(bathyscope/anatomy/families); declare that of {type(model).__name__}: load(model, family=Family(...))."
+            f"(bathyscope/model/anatomy/families); declare that of {type(model).__name__}: "
+            "load(model, family=Family(...))."
         )
     return module
 

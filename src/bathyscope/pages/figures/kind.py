@@ -8,6 +8,7 @@ the group ``bathyscope.figures``.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.text import Text
 
 from bathyscope.core.text import elided
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, describe_value
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import head_figure
 from bathyscope.pages.figures.kit.fitting import fit_texts, give_title_to_axes
@@ -90,6 +91,17 @@ class Panel:
     shared: tuple[Shared, ...] = ()
     draw_one: Callable[[FigureBase], None] | None = None
     cut: Callable[[range], Panel | None] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.draw):
+            raise OptionError(
+                f"Panel {self.name!r}: draw={describe_value(self.draw)} cannot be called; give a function that takes a "
+                "figure and fills it."
+            )
+        if not all(0 < inches < math.inf for inches in self.size):
+            raise OptionError(
+                f"Panel {self.name!r}: size={self.size} is no size; give width and height in inches above 0."
+            )
 
 
 @dataclass(frozen=True)
@@ -192,12 +204,19 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
         heading: a caption, which is broken into lines.
         panels: one or more.
 
+    Raises:
+        OptionError: no panel, or something else in place of one.
+
     Example:
         >>> from bathyscope.extend.figures import Panel, arrange
         >>> loss = Panel("loss", lambda figure: figure.subplots().plot([3.1, 2.7]), "The loss falls from 3.1 to 2.7.")
         >>> len(arrange("Loss by epoch", [loss]).subfigs)
         1
     """
+    if not panels or not all(isinstance(panel, Panel) for panel in panels):
+        raise OptionError(
+            f"panels={describe_value(panels)} are not one Panel or more; give a list such as [Panel(name, draw, alt)]."
+        )
     rows = _pair_panels(panels)
     widths = [sum(panel.size[0] for panel in row) for row in rows]
     heights = [max(panel.size[1] for panel in row) for row in rows]

@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.options import require_different
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.options import FORMATS, PICTURE_FORMATS
@@ -50,6 +50,10 @@ def render(
         b'PNG'
     """
     check_format(format_, PICTURE_FORMATS)
+    if not isinstance(figure, Figure):
+        raise OptionError(
+            f"figure={describe_value(figure)} is no figure; give one of matplotlib, such as arrange makes."
+        )
     if format_ == "pgf":
         _require_tex()
     settings: Any = {

@@ -32,6 +32,7 @@ def local_data(arguments: Sequence[str]) -> dict[str, str]:
             folders named after a data set with a file of the split that the papers used (``gsm8k/test.jsonl``).
     """
     path_by_name: dict[str, str] = {}
+    files_by_name: set[str] = set()  # those of NAME=FILE alone, which may stand in for files of a folder
     for text in arguments:
         name, equals, file = text.partition("=")
         # Path.is_dir raises for a text longer than a file name can be; os.path.isdir returns False.
@@ -39,6 +40,9 @@ def local_data(arguments: Sequence[str]) -> dict[str, str]:
             path_by_name |= _find_files(Path(text).expanduser())
         elif equals:
             _require_known(name, file)
+            if name in files_by_name:
+                raise PromptError(f"--data gives {name!r} more than one file; give each name one.")
+            files_by_name.add(name)
             if not os.path.isfile(os.path.expanduser(file)):
                 raise PromptError(f"--data {name}={file!r}: file not found.")
             path_by_name[name] = str(Path(file).expanduser())

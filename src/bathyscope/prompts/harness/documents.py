@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from bathyscope.core.text import counted
 from bathyscope.errors import OptionError, PromptError
+from bathyscope.options import Range, convert
 from bathyscope.prompts.files import check_exists
 from bathyscope.prompts.harness.loading import (
     Benchmark,
@@ -75,6 +76,8 @@ def harness_prompts(
         >>> from bathyscope.extend.prompts import harness_prompts
         >>> harness_prompts("arc_easy", count=100)  # doctest: +SKIP
     """
+    if count is not None:
+        convert(Annotated[int, Range(1)], count, "count")
     try:
         require_harness()
         data = None if path is None else {task: path}

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bathyscope.core.atomic import write_atomically
+from bathyscope.core.contents import contents_of
 from bathyscope.core.foreign import require_regular
 from bathyscope.core.interrupts import noted
 from bathyscope.core.strict import DAMAGED, read_json
@@ -197,13 +198,18 @@ def require_own(folder: Path | None, identity: str) -> None:
         identity: of the training, as ``heal`` keeps it.
 
     Raises:
-        StoreError: a file; the state of another training, or a damaged one.
+        StoreError: a file; a folder of results or of a model; the state of another training, or a damaged one.
     """
     if folder is None:
         return
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{str(folder)!r} is a file; the state of a training is kept in a folder.")
     if not (folder / STATE).is_file():
+        if contents := contents_of(folder):
+            raise StoreError(
+                f"The folder {str(folder)!r} holds {contents}, and the state of a training does not belong in between. "
+                "Give a folder of its own (state=..., --state ...); nothing was written."
+            )
         return
     try:
         require_regular(folder / STATE, folder)

@@ -1,10 +1,13 @@
 """Axes of figures: places of ticks, and scales with plain numbers."""
 
+import math
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from bathyscope.errors import OptionError
 from bathyscope.pages.figures.kit import style
 
 
@@ -84,6 +87,8 @@ def bent_axis(ax: Axes, linear: float) -> None:
         >>> ax.get_yscale()
         'symlog'
     """
+    if not 0 < linear < math.inf:
+        raise OptionError(f"linear={linear} is no size that an axis is linear up to; give a number above 0.")
     ax.set_yscale("symlog", linthresh=linear, linscale=1.0)
     ax.margins(y=0.05)
     low, high = ax.get_ylim()

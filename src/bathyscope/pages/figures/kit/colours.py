@@ -1,13 +1,14 @@
 """From values to colours: one range for all maps that readers compare by eye."""
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import Colormap, LogNorm, Normalize
 from numpy.typing import NDArray
 
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.pages.figures.kit import style
 
 Kind = Literal["linear", "log", "signed"]
@@ -46,6 +47,18 @@ class Colours:
     low: float
     high: float
     clips: bool = True
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise OptionError(
+                f"Colours: kind={describe_value(self.kind)} is unknown.{did_you_mean(str(self.kind), get_args(Kind))} "
+                f"Allowed: {', '.join(get_args(Kind))}."
+            )
+        if not self.low <= self.high or (self.kind == "log" and self.low <= 0):
+            raise OptionError(
+                f"Colours: low={self.low} and high={self.high} are no range; give the lower value first, and above 0 "
+                "of a log scale."
+            )
 
     @classmethod
     def spanning(cls, values: NDArray[Any], kind: Kind, clips: bool = True) -> Self:

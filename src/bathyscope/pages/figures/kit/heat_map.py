@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.text import elided
+from bathyscope.errors import OptionError
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import log_ticks, whole_numbers
 from bathyscope.pages.figures.kit.colours import Colours
@@ -100,6 +101,13 @@ class HeatMap:
     hatched: tuple[int, ...] = ()
     starred: tuple[tuple[int, int], ...] = ()
     key: str = ""
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.values) != 2:
+            raise OptionError(
+                f"HeatMap {self.title!r}: values of shape {list(np.shape(self.values))} are no map; give [rows, "
+                "columns]."
+            )
 
     @property
     def seen(self) -> FloatArray:

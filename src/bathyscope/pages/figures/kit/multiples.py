@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import FigureBase
 
+from bathyscope.errors import OptionError
 from bathyscope.pages.figures.kind import Member, Panel, Shared
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import head_figure
@@ -76,6 +77,9 @@ def make_panel(
         cell: width and height of one map, in inches.
         columns: at most this many in a row.
 
+    Raises:
+        OptionError: no map, or no column.
+
     Example:
         >>> from bathyscope.extend.figures import Colours, HeatMap, Side, heat_map_panel
         >>> values = np.array([[0.0, 0.5], [1.0, np.nan]])
@@ -84,6 +88,8 @@ def make_panel(
         >>> heat_map_panel("erasure", [heat], "Erasing one token").name
         'erasure'
     """
+    if not maps or columns < 1:
+        raise OptionError(f"{len(maps)} maps in {columns} columns are no panel; give one or more of each.")
     first = maps[0].colours
     # One range over all maps, so that prompts and models can be compared by eye.
     colours = Colours.spanning(np.concatenate([heat.seen for heat in maps]), first.kind, first.clips)

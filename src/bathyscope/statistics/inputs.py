@@ -1,0 +1,81 @@
+"""Checks of what an estimate is computed from: one number a prompt, weights, clusters, limits."""
+
+from collections.abc import Sized
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bathyscope.core.arrays import FloatArray
+from bathyscope.errors import OptionError, describe_value
+from bathyscope.options import Share, convert
+
+
+def numbers_by_prompt(values: ArrayLike, name: str, prompts: int | None = None) -> FloatArray:
+    """Return one number for each prompt.
+
+    Args:
+        values: [prompts].
+        name: of the argument.
+        prompts: how many there must be; None = any number.
+
+    Raises:
+        OptionError: no numbers, another shape, or another number of them.
+    """
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{name}={describe_value(values)} are no numbers; give one for each prompt.") from error
+    if numbers.ndim != 1:
+        raise OptionError(f"{name} of shape {list(numbers.shape)} are not one number for each prompt; give [prompts].")
+    require_one_by_prompt(numbers, name, prompts)
+    return numbers
+
+
+def require_one_by_prompt(values: Sized, name: str, prompts: int | None) -> None:
+    """Refuse values that are not as many as the prompts.
+
+    Raises:
+        OptionError: another number of them.
+    """
+    if prompts is not None and len(values) != prompts:
+        raise OptionError(f"{name} has {len(values)} values for {prompts} prompts; give one for each prompt.")
+
+
+def positive_weights(weights: ArrayLike | None, prompts: int) -> FloatArray:
+    """Return the weight of each prompt, which is 1 by default.
+
+    Raises:
+        OptionError: another number of them, or one that is not above 0 and finite.
+    """
+    if weights is None:
+        return np.ones(prompts)
+    numbers = numbers_by_prompt(weights, "weights", prompts)
+    if not (np.isfinite(numbers) & (numbers > 0)).all():
+        raise OptionError("A weight is not positive; weights are token counts, or ones.")
+    return numbers
+
+
+def require_limits(limits: tuple[float, float], estimate: float) -> None:
+    """Refuse limits that are no range, or that an estimate lies outside of; rounding is no reason.
+
+    Raises:
+        OptionError: with the estimate that is outside.
+    """
+    low, high = limits
+    if not low <= high:
+        raise OptionError(f"limits={limits} are no range; give the smallest value first, such as (0.0, 1.0).")
+    rounding = 1e-9 * max(1.0, abs(estimate))
+    if estimate < low - rounding or estimate > high + rounding:
+        raise OptionError(
+            f"limits={limits} do not hold the estimate {estimate:g}; give the smallest and the largest value there "
+            "can be."
+        )
+
+
+def require_share(level: float, name: str = "level") -> None:
+    """Refuse a coverage that is no share between 0 and 1.
+
+    Raises:
+        OptionError: what is allowed.
+    """
+    convert(Share, level, name)
