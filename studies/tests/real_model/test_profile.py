@@ -37,15 +37,19 @@ def test_pages_say_what_the_picture_says() -> None:
         for place in (docs.parent / "README.md", docs / "experiments" / "untrained.md", docs / "index.md")
     )
     picture = " ".join(re.sub(r"<[^>]*>", " ", (docs / "images" / "profile.svg").read_text(encoding="utf-8")).split())
-    [prompts, earlier, later, ends] = re.search(
-        r"(\d+) prompts, .* −(\d\.\d) blocks .* effect on output: \+(\d\.\d) blocks \((\+\d\.\d to \+\d\.\d)\)", picture
+    [prompts, earlier, most, least, later, ends] = re.search(
+        r"(\d+) prompts, .* −(\d\.\d) blocks \(95 % interval −(\d\.\d) to −(\d\.\d)\) .* effect on output: \+(\d\.\d) blocks "
+        r"\((\+\d\.\d to \+\d\.\d)\)",
+        picture,
     ).groups()
-    assert f"On these {prompts} prompts the two readings moved in opposite directions" in readme
-    assert f"their prediction {earlier} blocks earlier on average, 90 % of the effect on the output is done" in readme
-    assert f"{later} blocks later." in readme
+    assert f"On these {prompts} prompts the two readings lie apart in opposite directions from untrained" in readme
+    assert (
+        f"keep their prediction {earlier} ({least} to {most}) blocks earlier on average, 90 % of the effect" in readme
+    )
+    assert f"on the output is done {later} ({ends.replace('+', '')}) blocks later;" in readme
     assert f"90 % is done {later} blocks of 30 later ({ends}) than in untrained models" in untrained
     shares = re.search(
         r"without one middle block \| 0\.(\d+) \(0\.(\d+) to 0\.(\d+)\) \| 0\.(\d+) to 0\.(\d+) ", landing
     ).groups()
     assert "{} % ({} to {} %) of the top-1 predictions stay".format(*shares[:3]) in readme
-    assert "in the untrained models {} to {} %".format(*shares[3:]) in readme
+    assert "and in untrained models {} to {} %".format(*shares[3:]) in readme

@@ -370,7 +370,7 @@ NUMBERS = st.one_of(
     st.floats(width=32).map(torch.tensor),
 )
 
-ABOUT = {"model": "llama"}
+ABOUT = {"model": {"type": "llama"}}
 
 
 @given(training=st.dictionaries(st.sampled_from(["lr", "decay"]), NUMBERS, max_size=2))
