@@ -38,8 +38,8 @@ def test_pages_say_what_the_picture_says() -> None:
     )
     picture = " ".join(re.sub(r"<[^>]*>", " ", (docs / "images" / "profile.svg").read_text(encoding="utf-8")).split())
     [prompts, earlier, most, least, later, ends] = re.search(
-        r"(\d+) prompts, .* −(\d\.\d) blocks \(95 % interval −(\d\.\d) to −(\d\.\d)\) .* effect on output: \+(\d\.\d) blocks "
-        r"\((\+\d\.\d to \+\d\.\d)\)",
+        r"(\d+) prompts, .* −(\d\.\d) blocks \(95 % interval −(\d\.\d) to −(\d\.\d)\) .* "
+        r"effect on output: \+(\d\.\d) blocks \((\+\d\.\d to \+\d\.\d)\)",
         picture,
     ).groups()
     assert f"On these {prompts} prompts the two readings lie apart in opposite directions from untrained" in readme
