@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -335,6 +336,31 @@ def test_a_configuration_that_cannot_be_read_says_why(content: bytes, message: s
             call(str(tmp_path))
         assert message in str(caught.value)
         assert "It looks like" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "its generation_config.json is not a valid JSON file (Expecting property name"),
+        (b"\xff", "its generation_config.json is not UTF-8 text (byte 0); copy it again"),
+        (b"[5]", "its generation_config.json holds a list, and settings have names and values"),
+        (
+            b'{"eos_token_id": "x"}',
+            "its generation_config.json says eos_token_id: 'x'; give a token's number, or a list",
+        ),
+        (b'{"eos_token_id": [2, true]}', "its generation_config.json says eos_token_id: [2, True]; give a token's"),
+    ],
+)
+def test_settings_of_writing_that_cannot_be_read_are_not_left_aside(
+    content: bytes, message: str, checkpoint: Path, tmp_path: Path
+) -> None:
+    """The library ends answers at other tokens then, without a word."""
+    copy = tmp_path / "copy"
+    shutil.copytree(checkpoint, copy)
+    (copy / "generation_config.json").write_bytes(content)
+    with pytest.raises(ModelError) as caught:
+        load(str(copy))
+    assert message in str(caught.value)
 
 
 def test_a_name_that_the_hub_does_not_answer_for() -> None:

@@ -56,6 +56,7 @@ def test_whole_numbers_of_every_kind_are_token_ids(ids: Any) -> None:
         ({"text": 5}, "text= must be a string, not 5"),
         ({"text": "2 + 2 =", "answer": 4}, "answer= must be a string, not 4"),
         ({"text": "a", "id": 3}, "id= must be a string, not 3"),
+        ({"text": "a", "id": ""}, "id= is empty; give the prompt a name, or leave it out for its number in the set"),
         (
             {"text": "a\ud800b"},
             "text= holds the lone surrogate '\\ud800' at character 1, which is no text; take it out",

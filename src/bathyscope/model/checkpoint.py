@@ -19,7 +19,7 @@ from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError
 from bathyscope.model.classes import class_for
 from bathyscope.model.completeness import require_complete
-from bathyscope.model.configuration import gguf_config, read_declared
+from bathyscope.model.configuration import GENERATION_NAME, gguf_config, read_declared
 from bathyscope.model.files import ADAPTER, INDEX, indexed, require_own_base, require_whole
 from bathyscope.model.gguf import GgufFile
 from bathyscope.model.load_errors import loading_errors, unloadable, without_bar
@@ -30,8 +30,6 @@ from bathyscope.model.ranks import size
 from bathyscope.model.streaming.carrying import align
 from bathyscope.model.streaming.offloaded import take_over
 from bathyscope.model.tensor_parallel import require_splittable, splitting
-
-_GENERATION = "generation_config.json"
 
 
 @dataclass(frozen=True)
@@ -162,13 +160,13 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
 def _name_source(hf: PreTrainedModel, source: str, folder: Path) -> None:
     """Give a model of unpacked weights what the library reads next to plain ones."""
     hf.config._name_or_path = hf.name_or_path = source
-    if hf.can_generate() and (folder / _GENERATION).is_file():
+    if hf.can_generate() and (folder / GENERATION_NAME).is_file():
         hf.generation_config = GenerationConfig.from_pretrained(str(folder))
 
 
 def _with_weights(name: str, revision: str | None) -> Path:
     """Return the folder of a model of the hub with its weights, which are fetched unless they are there."""
-    patterns = ["*.safetensors", "*.safetensors.index.json", "config.json", _GENERATION]
+    patterns = ["*.safetensors", "*.safetensors.index.json", "config.json", GENERATION_NAME]
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
     except OSError as error:

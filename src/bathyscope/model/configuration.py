@@ -22,6 +22,7 @@ from bathyscope.model.load_errors import needs_code, reason_of, unloadable
 from bathyscope.model.place import folder_of, require_hub
 
 CONFIG_NAME = "config.json"
+GENERATION_NAME = "generation_config.json"
 _BLOCK_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
 _MOST_BLOCKS = 1_000
 """Several times the deepest published model; the outline of each costs an estimate some milliseconds."""
@@ -98,28 +99,45 @@ def read_declared(source: str, revision: str | None) -> Mapping[str, Any]:
     if not isinstance(family, str | None):
         raise OSError(f"its config.json says model_type: {elided(repr(family), 60)}; give a family's name, as 'llama'")
     family_for(str(family))
+    _require_generation(Path(source) / GENERATION_NAME)
     return declared
 
 
-def _require_json(file: Path) -> None:
-    """Say what keeps a file of a local folder from being read as JSON, which the library does not.
+def _require_json(file: Path) -> Any:
+    """Return what a file of a local folder holds as JSON; where it is none, say what the library does not.
 
     Raises:
         OSError: with the place of the fault.
     """
     if not file.is_file():
-        return
+        return None
     content = read_regular(file)
     if content.startswith(codecs.BOM_UTF8):
         raise OSError(
-            "its config.json begins with a byte-order mark, which JSON does not have; save it as UTF-8 without one"
+            f"its {file.name} begins with a byte-order mark, which JSON does not have; save it as UTF-8 without one"
         )
     try:
-        json.loads(content.decode("utf-8"))
+        return json.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise OSError(f"its config.json is not UTF-8 text (byte {error.start}); copy it again") from error
+        raise OSError(f"its {file.name} is not UTF-8 text (byte {error.start}); copy it again") from error
     except ValueError as error:
-        raise OSError(f"its config.json is not a valid JSON file ({error}); copy it again") from error
+        raise OSError(f"its {file.name} is not a valid JSON file ({error}); copy it again") from error
+
+
+def _require_generation(file: Path) -> None:
+    """Refuse settings of writing that the library would leave aside without a word, so that answers end elsewhere.
+
+    Raises:
+        OSError: a file of a local folder that is no JSON, or whose tokens that end an answer are none.
+    """
+    settings = _require_json(file)
+    if settings is None:
+        return
+    if not isinstance(settings, Mapping):
+        raise OSError(f"its {file.name} holds a {type(settings).__name__}, and settings have names and values")
+    ends = settings.get("eos_token_id")
+    if not all(type(end) is int for end in (ends if isinstance(ends, list) else [ends]) if ends is not None):
+        raise OSError(f"its {file.name} says eos_token_id: {elided(repr(ends), 60)}; give a token's number, or a list")
 
 
 def _require_modest(declared: Mapping[str, Any]) -> None:

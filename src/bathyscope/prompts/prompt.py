@@ -55,6 +55,8 @@ class Prompt:
                 raise PromptError(f"{name}= must be a string, not {describe_value(value)}.")
             if value is not None:
                 require_text(value, f"{name}=", PromptError)
+        if self.id is not None and not self.id.strip():
+            raise PromptError("id= is empty; give the prompt a name, or leave it out for its number in the set.")
         if not isinstance(self.labels, Mapping):
             raise PromptError(f'labels= must be a dict such as {{"level": 3}}, not {describe_value(self.labels)}.')
         for label, label_value in self.labels.items():
