@@ -179,6 +179,20 @@ def test_a_probe_that_was_not_prepared_is_refused() -> None:
     assert str(caught.value) == "The measure mine gives a Batch in probe(). Return a bathyscope.extend.MeasureProbe."
 
 
+def test_a_derived_measure_without_derive_is_refused_by_name() -> None:
+    class Mine(bathyscope.extend.Measure[Any]):
+        """Nothing."""
+
+        name = "mine"
+        derived = True
+        requires = ("lens",)
+
+    with pytest.raises(
+        OptionError, match=r"^The measure mine failed in derive\(\) with TypeError: mine has no method derive"
+    ):
+        surveyed(Mine)
+
+
 def test_a_measure_without_a_probe_or_options_is_refused_by_name() -> None:
     class Mine(bathyscope.extend.Measure[Any]):
         """Nothing."""

@@ -313,4 +313,6 @@ class Measure(abc.ABC, Generic[Options]):
 
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         """A derived measure's dataset from the merged datasets of ``requires``."""
+        if self.derived:
+            raise TypeError(f"{self.name} has no method derive(), which gives its dataset")
         raise TypeError(f"{self.name} observes the wavefront; it is not derived from other measures")
