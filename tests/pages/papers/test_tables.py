@@ -30,7 +30,7 @@ def run_of(cosine: float, kl: float) -> Run:
     data = {name: ("estimator", numbers) for name, numbers in values.items()}
     found = xr.Dataset({**data, "reason": ("estimator", ["", "why not"])}, {"estimator": ["cosine", "kl"]})
     found.attrs["n_blocks"] = 8
-    return Run(xr.DataTree.from_dict({"/effective_depth": found}), {})
+    return Run(xr.DataTree.from_dict({"/effective_depth": found}), {"identity": {}})
 
 
 def test_rows_in_the_tables_order_measured_or_not() -> None:
