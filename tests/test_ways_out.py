@@ -182,7 +182,7 @@ WAYS: Final[dict[str, tuple[Callable[[ast.AST], bool], dict[str, str]]]] = {
             "measures/jacobian/files.py:_published": "tensors alone, whose steps archives.py has looked at",
             "measures/registry.py:_code_of": NAMED_HERE,
             "measures/registry.py:_load_from_text": TYPED,
-            "measures/registry.py:_read_folder": NAMED_HERE,
+            "measures/registry.py:_read_file": NAMED_HERE,
             "measures/registry.py:_run_file": TYPED,
             "model/anatomy/registry.py:families": NAMED_HERE,
             "pages/figures/registry.py:_own_figures": NAMED_HERE,
