@@ -145,7 +145,7 @@ def changed(column: str, values: dict[int, Any]) -> pd.DataFrame:
         (
             TABLE,
             {"covariates": ["d_ff", "d_ff"]},
-            "covariates=['d_ff', 'd_ff'] names 'd_ff' twice; name each column once",
+            "covariates: 'd_ff' is given twice; give it once",
         ),
         (TABLE, {"covariates": ["layers"]}, "'layers' cannot be a covariate, since it is a part of the regression"),
     ],

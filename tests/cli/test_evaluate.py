@@ -122,7 +122,7 @@ def test_ctrl_c_says_what_is_kept(
         (
             ["--tasks", "lambada_openai", "--data", "lambada_openai=a.jsonl", "--data", "lambada_openai=b.jsonl"],
             2,
-            "--data gives 'lambada_openai' more than one file; give each task one",
+            "--data: 'lambada_openai' is given twice; give it once",
         ),
         (["--tasks", "lambada_openai", "--schedules", "drop,dorp:3"], 2, "'dorp:3'"),
         (["--tasks", "lambada_openai"], 3, "Give them as a file: --data lambada_openai=FILE"),

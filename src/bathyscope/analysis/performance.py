@@ -20,6 +20,7 @@ from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import level_text
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import Label, labelled
+from bathyscope.options import require_different
 from bathyscope.prompts.files import read_rows
 from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, regress
 
@@ -151,9 +152,7 @@ def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
 
 
 def _require_others(covariates: Sequence[str], score: str) -> None:
-    repeated = next((name for name in covariates if list(covariates).count(name) > 1), None)
-    if repeated is not None:
-        raise OptionError(f"covariates={list(covariates)} names {repeated!r} twice; name each column once.")
+    require_different(covariates, "covariates")
     taken = [name for name in covariates if name in (*_TEXTS, LAYERS, score)]
     if taken:
         raise OptionError(

@@ -1,7 +1,6 @@
 """The configuration of a checkpoint: a folder's, a hub model's or a GGUF file's, read alone."""
 
 import codecs
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.gguf_headers import quick_headers
+from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 from bathyscope.model.adapter import find_adapter
@@ -117,7 +117,7 @@ def _require_json(file: Path) -> Any:
             f"its {file.name} begins with a byte-order mark, which JSON does not have; save it as UTF-8 without one"
         )
     try:
-        return json.loads(content.decode("utf-8"))
+        return read_json(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise OSError(f"its {file.name} is not UTF-8 text (byte {error.start}); copy it again") from error
     except ValueError as error:

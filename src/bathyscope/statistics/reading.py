@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
+from bathyscope.statistics.inputs import positive_weights
 from bathyscope.statistics.reduce import weighted_mean
 
 
@@ -47,8 +48,7 @@ class Reading:
                 f"Values of shape {list(self.values.shape)} and weights of shape {list(self.weights.shape)} do "
                 "not fit: they are [prompts, ...] and [prompts]."
             )
-        if not (np.isfinite(self.weights) & (self.weights > 0)).all():
-            raise OptionError("A weight is not positive; weights are token counts, or ones.")
+        positive_weights(self.weights, len(self.weights))
 
     @property
     def has_value(self) -> NDArray[np.bool_]:

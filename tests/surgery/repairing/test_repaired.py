@@ -31,7 +31,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("schedule", ["drop:3", " drop:3"])
 def test_the_same_repair_may_be_made_again(schedule: str, folder: Path) -> None:
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
     require_same_repair(folder, schedule)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("schedule", ["drop:4", "drop:3,drop:5", "drop:40"])

@@ -20,6 +20,7 @@ from bathyscope.cli.arguments import (
 from bathyscope.cli.console import quiet_libraries, say
 from bathyscope.cli.printing import print_result
 from bathyscope.errors import OptionError
+from bathyscope.options import require_different
 from bathyscope.surgery.options import EvaluateOptions
 
 if TYPE_CHECKING:
@@ -93,9 +94,7 @@ def read_task_files(arguments: Sequence[str]) -> dict[str, str]:
     for text, (name, separator, path) in zip(arguments, pairs):
         if not (name and separator and path):
             raise OptionError(f"--data {text!r} is not NAME=FILE; for example --data hellaswag=validation.jsonl.")
-    for name in (names := [name for name, _, _ in pairs]):
-        if names.count(name) > 1:
-            raise OptionError(f"--data gives {name!r} more than one file; give each task one.")
+    require_different([name for name, _, _ in pairs], "--data")
     return {name: path for name, _, path in pairs}
 
 

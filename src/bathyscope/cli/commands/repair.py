@@ -69,12 +69,11 @@ def repair_command(
     from bathyscope.surgery.repairing.repaired import require_same_repair
 
     require_budget(options.get("how", "linear"), options.get("tokens"), options.get("minutes"))
-    is_taken = False
+    state, is_taken = options.get("state"), False
     if out is not None:
         from bathyscope.surgery.checkpoint.target_folder import require_free
 
         out = out.expanduser()
-        state = options.get("state")
         if state and Path(state).expanduser().resolve() == out.resolve():
             raise OptionError(
                 f"out={str(out)!r} and state are one folder, and the repaired model needs one of its own; give another "
@@ -108,7 +107,6 @@ def repair_command(
     if out is not None and is_taken:
         require_same_repair(out, order)
     sources = [read_source([text]) if isinstance(text, str) else text for text in (calibration, test)]
-    state = options.get("state")
     # Two repairs that write one folder would mix their files, so the folder is claimed before the ladder.
     with claimed_alone(out):
         with report_interruption(lambda: "" if state is None else f"the training so far is saved in {state}"):
