@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedModel
 
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, PromptError, warn
@@ -153,7 +153,12 @@ def writing_of(tokens: int | None, temperature: float | None, seed: int) -> Writ
 
 def ends_of(model: Model) -> frozenset[int]:
     """Return the tokens that end a text, by the model's own settings."""
-    end = getattr(model.hf.generation_config, "eos_token_id", None)
+    return ends_in_settings(model.hf)
+
+
+def ends_in_settings(hf: PreTrainedModel) -> frozenset[int]:
+    """Return the tokens that end a text, by the generation settings of a model of transformers."""
+    end = getattr(hf.generation_config, "eos_token_id", None)
     ends = end if isinstance(end, list | tuple) else [end]
     return frozenset(int(token) for token in ends if token is not None)
 

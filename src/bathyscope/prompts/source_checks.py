@@ -1,17 +1,15 @@
 """Which options of a prompt source go together."""
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError
-from bathyscope.prompts.files import open_text
+from bathyscope.prompts.files import read_rows
 from bathyscope.prompts.harness.documents import PREFIX as HARNESS
 from bathyscope.prompts.harness.task_code import YAML_FILES
-from bathyscope.prompts.parsed_source import LABEL, SourceSpec
+from bathyscope.prompts.parsed_source import LABEL, TABLE_SUFFIXES, SourceSpec
 
-_LONGEST_HEADING = 100_000
 MOST_GENERATED = 1_000_000
 """Prompts that a generator makes at once; all of them are in memory."""
 
@@ -33,15 +31,12 @@ def missing_columns(spec: SourceSpec, lacking: Sequence[str]) -> str:
 
 def _columns_of(path: str | None) -> str:
     """Return a sentence with the columns of a table of text; empty for other files, and for one that cannot be read."""
-    name = str(path).lower().removesuffix(".gz")
-    if path is None or not name.endswith((".csv", ".tsv")):
+    if path is None or not path.lower().endswith(TABLE_SUFFIXES):
         return ""
     try:
-        with open_text(Path(path).expanduser()) as file:
-            heading = file.readline(_LONGEST_HEADING)
-    except (PromptError, OSError, RuntimeError):
+        columns = list(next(read_rows(Path(path).expanduser()), {}))
+    except PromptError:
         return ""
-    columns = next(csv.reader([heading], delimiter="\t" if name.endswith(".tsv") else ","), [])
     return f" Its columns: {elided(', '.join(columns), 200)}." if columns else ""
 
 

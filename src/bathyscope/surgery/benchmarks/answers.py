@@ -20,6 +20,7 @@ from bathyscope.model.anatomy.gaps import gap, tolerance
 from bathyscope.model.anatomy.independence import depends_on_padding
 from bathyscope.model.anatomy.recording import reset_rotary
 from bathyscope.model.continuing import writes_on_a_cache
+from bathyscope.model.writing import ends_in_settings
 from bathyscope.prompts.tokenizer import ask
 
 # Tokens that are written to see whether padding changes them: one on the prompts, one on the cache.
@@ -65,9 +66,8 @@ def _obstacle_to_text(hf: PreTrainedModel) -> str:
 
 def ends_of_answers(hf: PreTrainedModel, tokenizer: Any) -> list[int]:
     """Return the tokens that end an answer: those of the model's generation settings, and the tokenizer's."""
-    model_ends = getattr(hf.generation_config, "eos_token_id", None)
-    ends = [*(model_ends if isinstance(model_ends, list | tuple) else [model_ends]), tokenizer.eos_token_id]
-    return sorted({int(end) for end in ends if end is not None})
+    end = tokenizer.eos_token_id
+    return sorted(ends_in_settings(hf) | (set() if end is None else {int(end)}))
 
 
 class Writer:
