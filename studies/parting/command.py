@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from studies.parting.experiment import Comparison
 
 app = App(name="parting")
+_MODEL = "checkpoints/depth_12"
+_PROMPTS = "problems:8?steps=1-3"
 
 
 @app.command
 def known(
     *,
     out: Path,
-    model: str = "checkpoints/depth_12",
-    prompts: str = "problems:8?steps=1-3",
+    model: str = _MODEL,
+    prompts: str = _PROMPTS,
     seeds: int = 3,
     quiet: Quiet = False,
 ) -> int:
@@ -75,8 +77,8 @@ def gsm8k(
 def logits(
     *,
     out: Path,
-    model: str = "checkpoints/depth_12",
-    prompts: str = "problems:8?steps=1-3",
+    model: str = _MODEL,
+    prompts: str = _PROMPTS,
     seeds: int = 3,
     quiet: Quiet = False,
 ) -> int:

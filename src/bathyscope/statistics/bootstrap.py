@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
-from bathyscope.statistics.inputs import numbers_by_prompt, positive_weights, require_limits, require_share
+from bathyscope.options import Share, convert
+from bathyscope.statistics.inputs import numbers_by_prompt, positive_weights, require_limits
 from bathyscope.statistics.sampling import Sampling, cluster_weights
 
 _USUAL: Final = Sampling()
@@ -119,7 +120,7 @@ def bootstrap_interval(
         >>> bootstrap_interval(6.0, largest, np.ones(4), level=0.95, limits=(0.0, 6.0)).high
         6.0
     """
-    require_share(level)
+    convert(Share, level, "level")
     existing = resampled[~np.isnan(resampled)]
     if math.isnan(estimate) or existing.size < 2:
         return Interval(math.nan, math.nan)

@@ -5,7 +5,8 @@ from numpy.typing import ArrayLike
 from statsmodels.stats.multitest import multipletests
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.errors import OptionError, describe_value
+from bathyscope.errors import OptionError
+from bathyscope.statistics.inputs import as_numbers
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
@@ -22,10 +23,7 @@ def holm(p_values: ArrayLike) -> FloatArray:
         >>> holm(np.array([0.01, 0.04, np.nan])).tolist()
         [0.02, 0.04, nan]
     """
-    try:
-        values = np.asarray(p_values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"p_values={describe_value(p_values)} are no numbers; give those of all tests.") from error
+    values = as_numbers(p_values, "p_values", "those of all tests")
     tested = ~np.isnan(values)
     outside = values[tested & ~((values >= 0) & (values <= 1))]
     if outside.size:

@@ -7,7 +7,18 @@ from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError, describe_value
-from bathyscope.options import Share, convert
+
+
+def as_numbers(values: ArrayLike, name: str, what: str) -> FloatArray:
+    """Return values as an array of numbers, of any shape; ``what`` they are is what a message asks for.
+
+    Raises:
+        OptionError: something else than numbers.
+    """
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{name}={describe_value(values)} are no numbers; give {what}.") from error
 
 
 def numbers_by_prompt(values: ArrayLike, name: str, prompts: int | None = None) -> FloatArray:
@@ -21,10 +32,7 @@ def numbers_by_prompt(values: ArrayLike, name: str, prompts: int | None = None) 
     Raises:
         OptionError: no numbers, another shape, or another number of them.
     """
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"{name}={describe_value(values)} are no numbers; give one for each prompt.") from error
+    numbers = as_numbers(values, name, "one for each prompt")
     if numbers.ndim != 1:
         raise OptionError(f"{name} of shape {list(numbers.shape)} are not one number for each prompt; give [prompts].")
     require_one_by_prompt(numbers, name, prompts)
@@ -70,12 +78,3 @@ def require_limits(limits: tuple[float, float], estimate: float) -> None:
             f"limits={limits} do not hold the estimate {estimate:g}; give the smallest and the largest value there "
             "can be."
         )
-
-
-def require_share(level: float, name: str = "level") -> None:
-    """Refuse a coverage that is no share between 0 and 1.
-
-    Raises:
-        OptionError: what is allowed.
-    """
-    convert(Share, level, name)

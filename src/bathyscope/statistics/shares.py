@@ -12,8 +12,8 @@ from statsmodels.stats.proportion import proportion_confint
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError
+from bathyscope.options import Share, convert
 from bathyscope.statistics.bootstrap import Interval
-from bathyscope.statistics.inputs import require_share
 
 
 def clustered_share(hits: ArrayLike, counts: ArrayLike, level: float = 0.95) -> tuple[float, Interval]:
@@ -72,7 +72,7 @@ def share_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
         >>> "{:.2f} to {:.2f}".format(*share_interval([1, 1, 1, 0]))
         '0.30 to 0.95'
     """
-    require_share(level)
+    convert(Share, level, "level")
     hits = _shares(values)
     low, high = proportion_confint(hits.sum(), hits.size, 1 - level, "wilson")
     return Interval(float(low), float(high))
@@ -97,7 +97,7 @@ def share_difference_interval(first: ArrayLike, second: ArrayLike, *, level: flo
         >>> bool(low < 0.25 < high)
         True
     """
-    require_share(level)
+    convert(Share, level, "level")
     first_hits = _shares(first)
     second_hits = _shares(second)
     if first_hits.size != second_hits.size:

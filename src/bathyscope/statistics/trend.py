@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.options import Share, convert
 from bathyscope.statistics.bootstrap import Interval
-from bathyscope.statistics.inputs import numbers_by_prompt, require_one_by_prompt, require_share
+from bathyscope.statistics.inputs import numbers_by_prompt, require_one_by_prompt
 
 FEWEST = 3
 """Prompts below which a slope is not told from chance at all: two points always lie on a line."""
@@ -80,7 +81,7 @@ def trend(
         >>> round(found.slope, 2), found.ci_low > 0
         (1.17, True)
     """
-    require_share(coverage, "coverage")
+    convert(Share, coverage, "coverage")
     y, x, member = _paired(scores, difficulty, cluster)
     what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)
     if units < FEWEST:
