@@ -240,4 +240,6 @@ def test_stages_that_do_not_fit_are_refused_before_compute(options: dict[str, An
 )
 def test_stages_that_fit_and_the_usual_ones_are_taken(n_blocks: int, options: dict[str, Any]) -> None:
     facts, prompts = SimpleNamespace(n_blocks=n_blocks), waves.of_lengths(9)
-    Stages(options).prepare(facts, prompts, seed=0)  # type: ignore[arg-type]
+    measure = Stages(options)
+    measure.prepare(facts, prompts, seed=0)  # type: ignore[arg-type]
+    assert measure.options == StagesOptions(**options)

@@ -117,12 +117,16 @@ class EffectMeasure(Measure[Options]):
                 "would give them.",
             )
 
+    @property
+    def heeds_protection(self) -> bool:
+        """Whether a future effect leaves out nothing at protected tokens."""
+        return True
+
     def _warn_of_protected(self, protect_first: int) -> None:
         """Warn of tokens t before which everything is protected, so that nothing is left out."""
         starts = [t for prompt_starts in self.positions for t in prompt_starts]
         idle = sum(t <= protect_first for t in starts)
-        # the published slip leaves out channels of every token, whatever is protected
-        if idle and getattr(self.options, "axis", "tokens") == "tokens":
+        if idle and self.heeds_protection:
             warn(
                 f"{self.name}: {idle} of {len(starts)} positions lie within the first {protect_first + 1} tokens, "
                 f"before which protect_first={protect_first} leaves nothing out; their effects are 0. Give later "

@@ -41,6 +41,11 @@ class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
         share = 1.0 if self.sampler is None else self.sampler.share(tokens)
         return share * super().readouts_per_prompt(facts, tokens)
 
+    @property
+    def heeds_protection(self) -> bool:
+        # the published slip leaves out channels of every token, whatever is protected
+        return self.options.axis != "channels"
+
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # a row of channels owns all its tokens, a tail only its later ones
         later = self.starts_per_prompt if self.options.axis == "channels" else self.tails_per_prompt
