@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import warm
 from support.synthetic_runs import bits, identity, small_shard, small_summary
 
 from bathyscope.runs.opening import open_run
@@ -23,13 +24,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver fork
 
 
 def drive(folder: Path, *arguments: str) -> dict[str, Any]:
-    ended = subprocess.run(
-        [sys.executable, str(DRIVER), str(folder), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    ended = warm.run([str(DRIVER), str(folder), *arguments])
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 

@@ -1,7 +1,7 @@
 """Processes that hold one model together: started by ``launch``, each running a function of ``support``.
 
 They meet at a file, so that no port is shared with anybody, and talk by gloo. ``python -m support.on_ranks`` is one of
-them.
+them; they are copies of the process that :mod:`support.warm` keeps.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support import any_machine
+from support import warm
 
-TESTS = Path(__file__).parents[1]
 PATIENCE = 600.0
 """Seconds after which processes count as hanging, on a machine however busy."""
 
@@ -57,21 +56,19 @@ class Processes:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ranks-")) if folder is None else folder
         meeting = Path(tempfile.mkdtemp(prefix="meeting-", dir=self.folder)) / "ranks"
-        own_source = Path(importlib.import_module("bathyscope").__file__ or "").parents[1]
-        self.members: list[subprocess.Popen[bytes]] = []
+        self.members: list[warm.Program] = []
         self._files: list[tuple[Path, Path]] = []
         for rank in range(size):
             environment = {
                 **os.environ,
                 **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)},
-                **{"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TRANSFORMERS_VERBOSITY": "error"},
-                **{"PYTHONPATH": any_machine.path(*map(str, (own_source, TESTS))), "MEETING": str(meeting)},
+                **warm.ENVIRONMENT,
+                "MEETING": str(meeting),
             }
             given = (by_rank or {}).get(rank, arguments)
-            command = [sys.executable, "-m", "support.on_ranks", function, json.dumps(list(given))]
+            words = ["-m", "support.on_ranks", function, json.dumps(list(given))]
             files = (meeting.parent / f"out-{rank}", meeting.parent / f"err-{rank}")
-            with files[0].open("wb") as out, files[1].open("wb") as err:
-                self.members.append(subprocess.Popen(command, env=environment, cwd=self.folder, stdout=out, stderr=err))
+            self.members.append(warm.Program(words, environment, self.folder, *files))
             self._files.append(files)
 
     def wait(self, seconds: float = PATIENCE) -> list[Ended]:
@@ -90,7 +87,7 @@ class Processes:
             self.members[rank].kill()
             self.members[rank].wait()
         ended = [
-            Ended(member.returncode, *(file.read_text(encoding="utf-8", errors="replace") for file in files))
+            Ended(member.wait(), *(file.read_text(encoding="utf-8", errors="replace") for file in files))
             for member, files in zip(self.members, self._files, strict=True)
         ]
         assert not hanging, f"ranks {hanging} hang: {[one.err[-1500:] for one in ended]}"

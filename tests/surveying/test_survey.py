@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from support import naive, waves, zoo
+from support import naive, warm, waves, zoo
 from torch import nn
 
 import bathyscope
@@ -180,14 +178,7 @@ def test_an_interrupted_survey_keeps_what_is_finished_and_goes_on(
 
 def killed_and_resumed(folder: Path, kills: int, seed: int, measures: str) -> list[int]:
     """A survey killed at random moments; how many shards were there after each kill."""
-    ended = subprocess.run(
-        [sys.executable, str(DRIVER), str(folder), str(kills), str(seed), measures],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-    )
+    ended = warm.run([str(DRIVER), str(folder), str(kills), str(seed), measures])
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)["shards"]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import lm_eval
 import pytest
 import torch
+from support import warm
 
 from bathyscope.errors import OptionError
 from bathyscope.extend import ScheduledLM, bundled_model
@@ -66,9 +65,7 @@ def test_the_command_of_the_harness_knows_the_model(own_task: Path, bundled: Mod
     typed = ["run", "--model", NAME, "--model_args", f"{ARGUMENTS},schedule=drop:5", "--tasks", "counting"]
     typed += ["--include_path", str(own_task.parent), "--output_path", str(tmp_path / "out"), *SIZES]
     code = "from bathyscope.surgery.benchmarks.harness_command import main; main()"
-    subprocess.run(
-        [sys.executable, "-c", code, *typed], check=True, capture_output=True, cwd=own_task.parent, timeout=400
-    )
+    warm.run(["-c", code, *typed], folder=own_task.parent).check_returncode()
     (stored,) = (tmp_path / "out").rglob("results_*.json")
     results = json.loads(stored.read_text(encoding="utf-8"))["results"]["counting"]
     (score,) = [one for one in evaluate(bundled, [str(own_task)], ["drop:5"]).scores if one["schedule"] == "drop:5"]

@@ -22,6 +22,7 @@ import torch
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import warm
 from support.trainings import PROMPTS, STEPS, WAYS, Rows, assert_same, model, plain_loop, trained
 from torch import nn
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
@@ -431,10 +432,12 @@ DRIVER = Path(__file__).parents[2] / "support" / "training_driver.py"
 def drive(out: Path, *arguments: str, processes: int = 1) -> int:
     """Run the driver, in two processes that train together if wanted; return its exit status."""
     out.mkdir(parents=True, exist_ok=True)
+    driver = [str(DRIVER), str(out), *arguments]
+    if processes == 1:
+        return warm.run(driver).returncode
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(free_port())]
-    command = [sys.executable, *(launch if processes > 1 else []), str(DRIVER), str(out), *arguments]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    return subprocess.run(command, env=env, capture_output=True, check=False).returncode
+    return subprocess.run([sys.executable, *launch, *driver], env=env, capture_output=True, check=False).returncode
 
 
 def free_port() -> int:
