@@ -81,7 +81,10 @@ def loops(one: Sequence[Array], other: Sequence[Array]) -> Array:
 
 
 @pytest.mark.parametrize(
-    "name", zoo.swept(("llama", "gpt2", "gemma4", "llama_longrope", "jamba", "universal", "moeut", "gpt2_sink"), LOOPED)
+    "name",
+    zoo.swept(
+        ("llama", "gpt2", "gemma3", "gemma4", "llama_longrope", "jamba", "universal", "moeut", "gpt2_sink"), LOOPED
+    ),
 )
 def test_equals_loops_over_the_models_own_states(name: str) -> None:
     got = surveyed(waves.loaded(name))

@@ -156,7 +156,7 @@ def tied_without(hf: PreTrainedModel, ids: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "name", zoo.swept(("llama", "gpt2", "ministral", "bloom", "falcon", "qwen3_moe", "lfm2"), PADDED)
+    "name", zoo.swept(("llama", "gpt2", "ministral", "gemma3", "bloom", "falcon", "qwen3_moe", "lfm2"), PADDED)
 )
 def test_a_prompt_gives_the_same_alone_and_beside_longer_ones(name: str) -> None:
     model = waves.loaded(name)
@@ -181,7 +181,7 @@ def test_a_prompt_gives_the_same_alone_and_beside_longer_ones(name: str) -> None
                 assert same.all(), f"{where}: {got} for {expected}"
 
 
-@pytest.mark.parametrize("name", zoo.swept(("llama", "gpt2", "ministral", "bloom", "falcon"), PADDED))
+@pytest.mark.parametrize("name", zoo.swept(("llama", "gpt2", "ministral", "gemma3", "bloom", "falcon"), PADDED))
 def test_what_stands_in_the_pads_changes_nothing_at_all(name: str) -> None:
     """Bit for bit, since the shapes are the same."""
     model = waves.loaded(name)

@@ -29,7 +29,7 @@ BRUTE_FORCE = ("test_one_position_before_the_answer", "test_every_fourth_answer_
 """What test_looped_parity.py asks of looped models too."""
 
 REDUCTIONS = ("mean", "p95", "max")
-FAMILIES = ["llama", "gpt2", "gemma2", "falcon", "lfm2", "universal", "moeut", "gpt2_sink"]
+FAMILIES = ["llama", "gpt2", "gemma2", "gemma3", "falcon", "lfm2", "universal", "moeut", "gpt2_sink"]
 LENGTHS = (15, 21, 12)
 ANSWERS = (4, 11, 1)
 LONG = (9, 14, 6)

@@ -19,7 +19,7 @@ CLOSE = 1e-5
 LENGTHS = (12, 8)
 RAGGED = ("llama", "gpt_neox", "olmo2", "gemma2", "granite", "bloom", "falcon", "gemma4", "mixtral", "opt")
 """Families of which both prompts are compared; of the others the longer one, in the same ragged batch."""
-NAMES = list(dict.fromkeys([*RAGGED, *zoo.names(plain=True)[::2], "universal", "moeut", "gpt2_sink"]))
+NAMES = list(dict.fromkeys([*RAGGED, *zoo.names(plain=True)[::2], "gemma3", "universal", "moeut", "gpt2_sink"]))
 PAIRS = ((0, 1), (0, 4), (2, 3))
 """Blocks left out and looked at."""
 

@@ -39,7 +39,7 @@ def token_weighted(values: xr.DataArray) -> np.ndarray:
     return tokens @ values.values / tokens.sum()
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "olmo2", "gemma2", "gpt2_sink"])
+@pytest.mark.parametrize("name", ["llama", "gpt2", "olmo2", "gemma2", "gemma3", "gpt2_sink"])
 def test_depths_by_their_criteria(name: str) -> None:
     datasets = merged(name)
     found = derived(datasets, name)

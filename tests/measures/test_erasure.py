@@ -35,6 +35,7 @@ OTHER = [
     "cohere2",
     "olmo2",
     "gemma2",
+    "gemma3",
     "gemma4",
     "granite",
     "opt_post_norm",

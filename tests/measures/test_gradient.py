@@ -20,7 +20,7 @@ BRUTE_FORCE = ("test_parity_with_backward_passes_of_the_model",)
 
 NAMES = [
     *("llama", "mistral", "gpt2", "gpt_neo", "deepseek_v3", "diffllama", "gpt_neox", "falcon", "cohere2"),
-    *("olmo2", "gemma2", "granite", "mixtral", "llama4", "bloom", "mpt", "opt", "opt_post_norm"),
+    *("olmo2", "gemma2", "gemma3", "granite", "mixtral", "llama4", "bloom", "mpt", "opt", "opt_post_norm"),
     "gpt2_sink",  # a first token that outweighs all others
     *("gemma4", "gemma4_plain"),  # keys and values of one block used by later ones
     *("mamba", "jamba", "lfm2", "qwen3_next", "openai-gpt"),  # no rows of one token

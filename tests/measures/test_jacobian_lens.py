@@ -63,7 +63,7 @@ def answered_by(model: Any, own: list[int], resid_TD: Tensor) -> Tensor:
         handle.remove()
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt_neox", "gemma2", "gpt2_sink"])
+@pytest.mark.parametrize("name", ["llama", "gpt_neox", "gemma2", "gemma3", "gpt2_sink"])
 def test_the_model_itself_reads_the_transported_states(name: str) -> None:
     model = zoo.build(name)
     found = surveyed(name, lens=lens(name))["jacobian_lens"]

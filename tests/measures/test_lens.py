@@ -23,7 +23,7 @@ from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.statistics.effective_depth import estimators
 
 LENGTHS = (14, 9, 17)
-NAMES = ["llama", "gpt2", "gemma2", "olmo", "cohere", "granite", "opt", "opt_no_final_norm", "qwen3_moe"]
+NAMES = ["llama", "gpt2", "gemma2", "gemma3", "olmo", "cohere", "granite", "opt", "opt_no_final_norm", "qwen3_moe"]
 
 
 def lens(name: str, **options: object) -> xr.Dataset:

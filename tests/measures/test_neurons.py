@@ -67,6 +67,13 @@ def gemma(hf: PreTrainedModel, block: int) -> np.ndarray:
     return cosines(out, hf.lm_head.weight, 1 + hf.model.norm.weight, centred=False)
 
 
+def gemma3(hf: PreTrainedModel, block: int) -> np.ndarray:
+    """As ``gemma``, and what is added to the stream is normed once more."""
+    layer = hf.model.layers[block]
+    out = layer.mlp.down_proj.weight.T * (1 + layer.post_feedforward_layernorm.weight)
+    return cosines(out, hf.lm_head.weight, 1 + hf.model.norm.weight, centred=False)
+
+
 def opt(hf: PreTrainedModel, block: int) -> np.ndarray:
     """A projection stands between final norm and head."""
     head = hf.lm_head.weight @ hf.model.decoder.project_out.weight
@@ -100,7 +107,7 @@ def moeut(hf: PreTrainedModel, block: int) -> np.ndarray:
 
 NAIVE = {
     **{"llama": llama, "gpt2": gpt2, "gemma": gemma, "opt_projected": opt, "olmo2": olmo2, "mixtral": mixtral},
-    **{"universal": universal, "moeut": moeut, "gpt2_sink": gpt2},
+    **{"gemma3": gemma3, "universal": universal, "moeut": moeut, "gpt2_sink": gpt2},
 }
 
 

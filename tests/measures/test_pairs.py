@@ -32,7 +32,7 @@ def one_by_one(ids: list[int], dropped: tuple[int, ...], name: str = "llama") ->
     return float(cost.mean()), float(kl.mean()), float(agreement.mean())
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2_sink"])
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2_sink"])
 def test_every_pair_is_that_of_one_forward(name: str) -> None:
     prompts = IDS if name == "llama" else IDS[:1]
     data = bathyscope.survey(waves.loaded(name), prompts, ["pairs"], progress=False)["pairs"]

@@ -25,7 +25,7 @@ from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.prompts.prompt import Prompt, TokenizedPrompt
 
 CLOSE = 2e-6
-NAMES = ("llama", "gpt2", "gemma2", "lfm2")
+NAMES = ("llama", "gpt2", "gemma2", "gemma3", "lfm2")
 AT = {"at": [3, -4, 5]}
 STARTS = (3, 5, 5)
 """Of the places of a prompt of nine tokens."""

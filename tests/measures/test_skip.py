@@ -18,7 +18,7 @@ from bathyscope.wavefront.reader import Reader
 
 LENGTHS = (14, 9, 17)
 POSITIONS = [[1, 6, 13], [4], [16, 2]]
-NAMES = ["llama", "gpt2", "falcon", "gemma4", "qwen3_moe", "lfm2"]
+NAMES = ["llama", "gpt2", "falcon", "gemma3", "gemma4", "qwen3_moe", "lfm2"]
 
 
 @pytest.mark.parametrize("name", NAMES)

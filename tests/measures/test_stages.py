@@ -102,7 +102,7 @@ def test_planted_stages_and_their_number() -> None:
     assert found.attrs["n_prompts"] == 8
 
 
-@pytest.mark.parametrize("name", ["llama", "universal", "moeut", "gpt2_sink"])
+@pytest.mark.parametrize("name", ["llama", "gemma3", "universal", "moeut", "gpt2_sink"])
 def test_signatures_are_those_of_the_other_measures(name: str) -> None:
     merged = observed(name)
     found = derived(merged, merged["drop"].sizes["dropped"])

@@ -32,11 +32,11 @@ def found() -> dict[str, xr.Dataset]:
     return measured("llama", prompts=2, length=12)
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2_sink"])
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2_sink"])
 def test_the_lens_of_each_token_equals_a_naive_one(name: str) -> None:
     """Streams and readout by the model's own modules, one prompt at a time, softmax by torch in float64."""
     model, tokens = zoo.build(name), measured(name, prompts=2, length=12)["tokens"]
-    norm = model.model.norm if name == "llama" else model.transformer.ln_f
+    norm = model.transformer.ln_f if name == "gpt2_sink" else model.model.norm
     for prompt, ids in enumerate(zoo.prompts(model, LENGTHS)[:2]):
         own = min(len(ids), 12)
         with torch.no_grad():

@@ -120,7 +120,7 @@ def by_hand(model: Any, name: str, counted: slice = slice(1, None)) -> dict[str,
 @pytest.mark.parametrize(
     "name",
     [
-        *("falcon", "lfm2", "llama_tied", "gemma2", "universal", "gpt2_sink"),
+        *("falcon", "lfm2", "llama_tied", "gemma2", "gemma3", "universal", "gpt2_sink"),
         *(
             pytest.param(name, marks=pytest.mark.thorough)
             for name in ("llama", "gpt2", "gpt_neox", "recurrent_gemma", "mamba")
