@@ -12,6 +12,7 @@ import xarray as xr
 
 from bathyscope.errors import OptionError
 from bathyscope.extend.statistics import share_interval
+from studies.real_model.deciding import decisions_table
 from studies.real_model.jobs import JOBS
 from studies.real_model.judged import NOT_YET, Stored, agreement_table, claims_table, rows_of, summary
 from studies.real_model.models import REAL_MODELS, ModelKey, RealModel
@@ -40,6 +41,7 @@ def markdown(stored: Mapping[ModelKey, Stored]) -> str:
         *summary(rows),
         *claims_table(rows),
         *agreement_table(rows),
+        *decisions_table(rows, stored),
     ]
     for key, real in REAL_MODELS.items():
         surveys = stored.get(key, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -129,16 +129,24 @@ def read_quantity(key: str, stored: Mapping[str, xr.Dataset], level: float = LEV
         ]
     )
     fewest = min(counted, key=lambda weights: weights.size)
-    grouped = key in IN_WHOLE_BLOCKS
     limits = (0.0, 1.0) if key in FRACTIONS else (-np.inf, np.inf)
     if not np.isfinite(value):
         return Reading(np.nan, np.nan, np.nan)
     resampled = np.where(np.isfinite(resampled), resampled, np.nan)
-    low, high = bootstrap_interval(value, resampled, fewest, level=level, limits=limits, grouped=grouped)
-    # what is read in whole blocks is known to half a block, however well prompts agree
-    whole = 1 if key == "criteria_order" else int(datasets[0].attrs["blocks"])
-    step = 0.5 * len(jobs) / whole if grouped else 0.0
+    low, high = bootstrap_interval(value, resampled, fewest, level=level, limits=limits, grouped=key in IN_WHOLE_BLOCKS)
+    step = rounded_by(key, datasets)
     return Reading(value, max(limits[0], low - step), min(limits[1], high + step))
+
+
+def rounded_by(key: str, datasets: Sequence[xr.Dataset]) -> float:
+    """How far the interval of a claim reaches on each side, however well prompts agree.
+
+    What is read in whole blocks is known to half a block, in each of the surveys that it is read from.
+    """
+    if key not in IN_WHOLE_BLOCKS:
+        return 0.0
+    whole = 1 if key == "criteria_order" else int(datasets[0].attrs["blocks"])
+    return 0.5 * len(datasets) / whole
 
 
 def _tokens(dataset: xr.Dataset) -> FloatArray:

@@ -11,6 +11,7 @@ from scipy import stats
 
 from bathyscope.errors import OptionError
 from studies.real_model.claims import CLAIMS, Claim
+from studies.real_model.deciding import asked_for, decisions_table, times_more
 from studies.real_model.figure import draw
 from studies.real_model.jobs import JOBS, UNTRAINED, job
 from studies.real_model.judged import decision, rows_of, summary, untrained_passes
@@ -145,6 +146,53 @@ def test_claims_that_hold_together_are_counted_too() -> None:
         f"With intervals that hold for all {len(CLAIMS)} claims together (Bonferroni), "
         f"{counts.count('holds')} hold and {counts.count('does not hold')} do not hold." in text
     )
+
+
+@pytest.mark.parametrize(
+    ("reading", "rounding", "factor"),
+    [
+        pytest.param(Reading(1.8, 1.4, 2.2), 0.0, 4.0, id="inside"),
+        pytest.param(Reading(2.1, 1.8, 2.4), 0.0, 9.0, id="outside-above"),
+        pytest.param(Reading(0.8, 0.5, 1.4), 0.0, 9.0, id="outside-below"),
+        pytest.param(Reading(1.5, 0.5, 2.5), 0.0, 4.0, id="both-ends"),
+        pytest.param(Reading(1.4, 0.6, 3.0), 0.0, 16 / 2.25, id="the-worse-end"),
+        pytest.param(Reading(1.8, 1.3, 2.3), 0.1, 16.0, id="rounded"),
+        pytest.param(Reading(1.95, 1.75, 2.15), 0.1, np.inf, id="rounded-over-the-bound"),
+        pytest.param(Reading(2.0, 1.9, 2.1), 0.0, np.inf, id="at-the-bound"),
+    ],
+)
+def test_what_a_decision_asks_for(reading: Reading, rounding: float, factor: float) -> None:
+    """With so many times the prompts the narrowed interval just touches the bound, by brute force."""
+    assert decide(CLAIM, reading) == "cannot be decided"
+    assert times_more(CLAIM, reading, rounding) == pytest.approx(factor)
+    if np.isfinite(factor):
+        for more, decision in ((1.001, True), (0.999, False)):
+            narrower = np.sqrt(factor * more)
+            above = rounding + (reading.high - reading.value - rounding) / narrower
+            below = rounding + (reading.value - reading.low - rounding) / narrower
+            narrowed = Reading(reading.value, reading.value - below, reading.value + above)
+            assert (decide(CLAIM, narrowed) != "cannot be decided") == decision
+
+
+def test_claims_that_are_not_decided_say_what_they_ask_for() -> None:
+    stored = {"smollm2": {"smollm2": {"stream": stream(prompts=6, noise=0.15)}}}
+    rows = {"smollm2": rows_of(SMOLLM2, stored["smollm2"]), "gemma3": rows_of(GEMMA3, {})}
+    table = [line.split(" | ") for line in decisions_table(rows, stored) if line.startswith("| ")][1:]
+    undecided = {
+        row.claim.text for row in rows["smollm2"] if row.decision.startswith("cannot be decided, because the in")
+    }
+    assert undecided
+    assert {cells[0].removeprefix("| ") for cells in table} == undecided
+    for cells in table:
+        row = next(row for row in rows["smollm2"] if row.claim.text == cells[0].removeprefix("| "))
+        asked = asked_for(row, stored["smollm2"]["smollm2"])
+        assert asked is not None
+        assert cells[4] == "6"
+        if np.isfinite(asked.needed):
+            assert asked.needed > 6
+            # 90 seconds for 6 prompts
+            assert asked.hours * 3600 == pytest.approx((asked.needed - 6) * 15, abs=15)
+    assert list(decisions_table({"gemma3": rows["gemma3"]}, {})) == []
 
 
 def test_what_claims_rest_on_is_said() -> None:
