@@ -251,6 +251,19 @@ def test_what_is_not_there_cannot_be_selected(selected: dict[str, str], message:
         bathyscope.show(run_folder, "lens", **selected)
 
 
+@pytest.mark.parametrize("measure", ["effective_depth", "noise"])
+@pytest.mark.parametrize("raw", [False, True])
+def test_what_has_no_blocks_is_not_shown_for_some_of_them(
+    measure: str, raw: bool, run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = rf"{measure} has no values by block, so that blocks= \(--blocks\) would change nothing. Leave it out\."
+    with pytest.raises(bathyscope.OptionError, match=words):
+        bathyscope.show(run_folder, measure, blocks="0-1", raw=raw)
+    flags = ["--raw"] if raw else []
+    assert main(["show", str(run_folder), "--measure", measure, "--blocks", "0-1", *flags]) == 2
+    assert f"{measure} has no values by block" in capsys.readouterr().err
+
+
 def test_what_is_of_all_prompts_is_no_part_of_some(run_folder: Path) -> None:
     run = open_run(run_folder)
     with pytest.warns(UserWarning, match="Of all prompts together, and so not of some of them: .*effective_depth"):

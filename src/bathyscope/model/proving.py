@@ -16,7 +16,7 @@ from bathyscope.model.anatomy.generic import family_of
 from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.mode import evaluating, require_own_order, seeded_states
 from bathyscope.model.anatomy.plain import home_of
-from bathyscope.model.anatomy.resolving import resolve
+from bathyscope.model.anatomy.resolving import require_sites, resolve
 from bathyscope.model.constants.departure import unread_values
 from bathyscope.model.kernels import explained
 from bathyscope.model.memory import out_of_memory
@@ -76,6 +76,8 @@ def check_anatomy(name: str, hf: nn.Module, family: Family | None) -> tuple[Anat
     """Resolve and check the anatomy of a model, by its family's declaration or by the one that is given."""
     try:
         with evaluating(hf):
+            if family is not None:
+                require_sites(hf, family)
             anatomy = anatomy_of(hf) if family is None else resolve(hf, family)
             # what its family says of a random initial state is known only now
             with seeded_states(hf):

@@ -303,6 +303,42 @@ def test_adapters_that_differ_are_said_to_differ_in_what_they_do(
         bathyscope.course(tmp_path / "training", PROMPTS, tmp_path / "out", measures=["lens"], progress=False)
 
 
+def _with_adapters(bases: dict[int, Path], training: Path) -> Path:
+    """Write one adapter for each step, which names the base that it is put into."""
+    peft = pytest.importorskip("peft")
+    for step, base in bases.items():
+        hf = AutoModelForCausalLM.from_pretrained(base)
+        config = peft.LoraConfig(r=2, lora_alpha=4, target_modules=["q_proj"], task_type="CAUSAL_LM")
+        peft.get_peft_model(hf, config).save_pretrained(training / f"checkpoint-{step}")
+    return training
+
+
+def test_adapters_of_two_models_are_no_course(checkpoints: Path, tmp_path: Path) -> None:
+    first, other = checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"
+    training = _with_adapters({1: first, 2: other}, tmp_path / "training")
+    words = f"Step 2 is left out: it is an adapter of {other}, and the first's is of {first}"
+    with pytest.warns(UserWarning, match=re.escape(words)):
+        course = bathyscope.course(training, PROMPTS[:2], tmp_path / "out", measures=["lens"], progress=False)
+    assert course.data.step.values.tolist() == [1]
+
+
+def test_adapters_of_one_model_are_a_course_however_it_is_written(
+    checkpoints: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    first, copied = checkpoints / "checkpoint-3", tmp_path / "copied"
+    shutil.copytree(first, copied)
+    around = first.parent / "logs" / ".." / first.name
+    training = _with_adapters({1: first, 2: around}, tmp_path / "training")
+    options: dict[str, Any] = {"measures": ["lens"], "progress": False}
+    course = bathyscope.course(training, PROMPTS[:2], tmp_path / "out", **options)
+    assert course.data.step.values.tolist() == [1, 2]
+    # a model that lies at two places is told to be one
+    _with_adapters({3: copied}, training)
+    course = bathyscope.course(training, PROMPTS[:2], tmp_path / "out", loading={"base": str(first)}, **options)
+    assert course.data.step.values.tolist() == [1, 2, 3]
+    assert not any("left out" in str(warning.message) for warning in recwarn)
+
+
 @pytest.mark.parametrize("is_of_earlier_version", [False, True])
 def test_a_course_does_not_go_on_under_another_configuration(
     is_of_earlier_version: bool, checkpoints: Path, tmp_path: Path

@@ -198,12 +198,14 @@ def _is_complete(index: Mapping[str, Any], name: object) -> bool:
 class _Named(NamedTuple):
     """A task by its name, with the harness's manager that knows it.
 
-    ``file`` holds its documents, where it is one of this disk's; None = the harness has to find them.
+    ``file`` holds its documents, where it is one of this disk's; None = the harness has to find them. ``problem`` says
+    why it cannot.
     """
 
     name: str
     manager: Any
     file: Path | None
+    problem: str = ""
 
 
 def _read_task(path: Path) -> _Named:
@@ -224,7 +226,22 @@ def _read_task(path: Path) -> _Named:
         raise PromptError(f"{path} defines no task; a task's file has task: NAME, as lm-evaluation-harness reads it.")
     manager = tasks.TaskManager(include_defaults=False)
     manager.task_index[entry.name] = entry
-    return _Named(entry.name, manager, _find_documents(config, path.parent))
+    problem = _missing_split(config)
+    return _Named(entry.name, manager, _find_documents(config, path.parent), problem and f"{path}: {problem}")
+
+
+def _missing_split(config: Mapping[str, Any]) -> str:
+    """Return in words which split a task asks for that none of its files holds; empty where they hold it."""
+    files = (config.get("dataset_kwargs") or {}).get("data_files")
+    setting = "test_split" if config.get("test_split") else "validation_split"
+    split = config.get(setting)
+    if not isinstance(files, Mapping) or not isinstance(split, str) or split in files:
+        return ""
+    splits = [str(name) for name in files]
+    return (
+        f"{setting}: {split!r} is none of its data_files; they hold {', '.join(splits)}.{did_you_mean(split, splits)} "
+        "Correct one of both."
+    )
 
 
 def _find_documents(config: Mapping[str, Any], folder: Path) -> Path | None:
@@ -236,6 +253,8 @@ def _find_documents(config: Mapping[str, Any], folder: Path) -> Path | None:
 
 
 def _load_from_hub(named: _Named, as_file: str) -> list[Benchmark]:
+    if named.problem:
+        raise PromptError(named.problem)
     try:
         with cache_alone_without_network():
             loaded = named.manager.load([named.name])["tasks"]
