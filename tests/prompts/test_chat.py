@@ -610,3 +610,10 @@ def test_an_option_without_which_the_template_refuses_is_nothing_to_say(tokenize
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tokenize(resolve(["Who?"]), tokenizer, max_tokens=None, chat={"tone": "low"})
+
+
+def test_a_template_that_is_no_template_is_said_to_be_none(tokenizer: Fast) -> None:
+    with pytest.raises(
+        PromptError, match=r"Prompt '0': the tokenizer's chat template is no valid one \(unexpected '}'"
+    ):
+        read(["Who?"], tokenizer, "{% for m in messages %}{{ m.content }{% endfor %}")

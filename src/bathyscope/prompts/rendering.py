@@ -147,6 +147,8 @@ def _outcome(
     Raises:
         TimeoutError: it took too long, and could be stopped.
     """
+    from jinja2 import TemplateSyntaxError
+
     try:
         with headroom(_MEMORY), bounded_templates(), deadline(_SECONDS):
             rendered = tokenizer.apply_chat_template(
@@ -159,6 +161,8 @@ def _outcome(
         raise
     except MemoryError:
         refusal = f"the tokenizer's chat template asks for more than {in_bytes(_MEMORY)} of memory; leave chat out."
+    except TemplateSyntaxError as error:
+        refusal = f"the tokenizer's chat template is no valid one ({elided(error, _LONGEST_REASON)}); leave chat out."
     # a template is a program of its author's, which raises whatever it likes
     except Exception as error:
         first = str(error).strip().split("\n")[0] or type(error).__name__

@@ -104,7 +104,10 @@ def test_yaml_files_that_tell_no_task_are_refused(own_task: Path, tmp_path: Path
     wrong = tmp_path / "wrong.yaml"
     for content, said in (
         ("a: [", "cannot be read as a task"),
-        ("a: 3", "cannot be read as a task"),
+        ("a: 3", "defines no task; a task's file has task: NAME"),
+        ("", "defines no task"),
+        ("[a, b]", "defines no task"),
+        ("output_type: multiple_choice\ndataset_path: json", "defines no task"),
         ("task: [a]", "defines no task"),
     ):
         wrong.write_text(content, encoding="utf-8")

@@ -18,7 +18,7 @@ import pytest
 import torch
 import xarray as xr
 from hypothesis import given, settings
-from support import waves, zoo
+from support import quantised, waves, zoo
 from support.letter_tokenizer import letter_tokenizer, letters
 from transformers import AutoModelForCausalLM
 
@@ -117,6 +117,23 @@ def test_steps_of_several_precisions_are_said_to_be(checkpoints: Path, tmp_path:
         progress=False,
     )
     assert one.text.startswith("2 steps were surveyed, 1 to 3. ")
+
+
+def test_steps_whose_weights_were_rounded_otherwise_are_said_to_be(tmp_path: Path) -> None:
+    """A copy in fewer bits next to its original: nothing was trained."""
+    written = quantised.write(quantised.bits8(), tmp_path)
+    for step, folder in ((1, written.plain), (2, written.packed), (3, written.packed)):
+        shutil.copytree(folder, tmp_path / "training" / f"checkpoint-{step}")
+    options: dict[str, Any] = {"measures": ["drop"], "progress": False}
+    course = bathyscope.course(tmp_path / "training", PROMPTS[:2], tmp_path / "course", **options)
+    assert course.attrs["step_packings"] == ["plain numbers", *[quantised.bits8().said] * 2]
+    assert course.text.startswith(
+        "3 steps were surveyed, 1 to 3, with weights stored in several ways (plain numbers at 1; bitsandbytes 8-bit, per "
+        "channel (activations are not rounded) at 2, 3), so that rounding is part of what changed."
+    )
+    places = [tmp_path / "training" / f"checkpoint-{step}" for step in (2, 3)]
+    alike = bathyscope.course(places, PROMPTS[:2], tmp_path / "alike", **options)
+    assert alike.text.startswith("2 steps were surveyed, 2 to 3. ")
 
 
 @given(st.lists(st.sampled_from(["", "float32", "bfloat16", "float16"]), min_size=1, max_size=9))

@@ -22,6 +22,8 @@ from bathyscope.prompts.harness.task_names import installed_names
 WRITTEN = "generate_until"
 _SCORED = ("loglikelihood", "multiple_choice", WRITTEN)
 _NEEDED = ("lm_eval", "accelerate")
+_NO_TASK = ("Expected YAML dict", "Unknown config shape")
+"""What the harness says of a file that is well-formed and holds something else."""
 FLAG = "--data {name}=FILE (in Python: data={{{name!r}: FILE}})"
 """How ``evaluate`` and ``prune`` are given a task's documents."""
 
@@ -221,13 +223,19 @@ def _read_task(path: Path) -> _Named:
         entry = index.TaskIndex.entry_from_path(path)
         config = loader.load_yaml(path, resolve_func=False)
     except Exception as error:  # whatever is wrong with a file, it defines no task
+        if any(words in str(error) for words in _NO_TASK):
+            raise PromptError(_tells_no_task(path)) from error
         raise PromptError(f"{path} cannot be read as a task ({describe_error(error)}).") from error
     if entry is None or not isinstance(config.get("task"), str):
-        raise PromptError(f"{path} defines no task; a task's file has task: NAME, as lm-evaluation-harness reads it.")
+        raise PromptError(_tells_no_task(path))
     manager = tasks.TaskManager(include_defaults=False)
     manager.task_index[entry.name] = entry
     problem = _missing_split(config)
     return _Named(entry.name, manager, _find_documents(config, path.parent), problem and f"{path}: {problem}")
+
+
+def _tells_no_task(path: Path) -> str:
+    return f"{path} defines no task; a task's file has task: NAME, as lm-evaluation-harness reads it."
 
 
 def _missing_split(config: Mapping[str, Any]) -> str:
