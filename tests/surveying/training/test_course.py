@@ -128,8 +128,8 @@ def test_steps_whose_weights_were_rounded_otherwise_are_said_to_be(tmp_path: Pat
     course = bathyscope.course(tmp_path / "training", PROMPTS[:2], tmp_path / "course", **options)
     assert course.attrs["step_packings"] == ["plain numbers", *[quantised.bits8().said] * 2]
     assert course.text.startswith(
-        "3 steps were surveyed, 1 to 3, with weights stored in several ways (plain numbers at 1; bitsandbytes 8-bit, per "
-        "channel (activations are not rounded) at 2, 3), so that rounding is part of what changed."
+        "3 steps were surveyed, 1 to 3, with weights stored in several ways (plain numbers at 1; bitsandbytes 8-bit, "
+        "per channel (activations are not rounded) at 2, 3), so that rounding is part of what changed."
     )
     places = [tmp_path / "training" / f"checkpoint-{step}" for step in (2, 3)]
     alike = bathyscope.course(places, PROMPTS[:2], tmp_path / "alike", **options)
