@@ -147,8 +147,6 @@ def _outcome(
     Raises:
         TimeoutError: it took too long, and could be stopped.
     """
-    from jinja2 import TemplateSyntaxError
-
     try:
         with headroom(_MEMORY), bounded_templates(), deadline(_SECONDS):
             rendered = tokenizer.apply_chat_template(
@@ -161,10 +159,12 @@ def _outcome(
         raise
     except MemoryError:
         refusal = f"the tokenizer's chat template asks for more than {in_bytes(_MEMORY)} of memory; leave chat out."
-    except TemplateSyntaxError as error:
-        refusal = f"the tokenizer's chat template is no valid one ({elided(error, _LONGEST_REASON)}); leave chat out."
     # a template is a program of its author's, which raises whatever it likes
     except Exception as error:
         first = str(error).strip().split("\n")[0] or type(error).__name__
-        refusal = f"the tokenizer's chat template does not take it: {elided(first, _LONGEST_REASON).rstrip('.')}."
+        reason = elided(first, _LONGEST_REASON).rstrip(".")
+        refusal = f"the tokenizer's chat template does not take it: {reason}."
+        # of the library of templates, which the outer rooms alone import
+        if type(error).__name__ == "TemplateSyntaxError":
+            refusal = f"the tokenizer's chat template is no valid one ({reason}); leave chat out."
     return {"text": None, "refusal": refusal}
