@@ -200,6 +200,48 @@ def test_a_result_of_another_shape_is_refused_with_what_was_expected(
         surveyed(of_shape(step, change))
 
 
+class Whole(bathyscope.extend.Measure):
+    """What is derived from the lens."""
+
+    derived = True
+    requires = ("lens",)
+    value: Any = None
+
+    def derive(self, *given: Any) -> Any:
+        return self.value
+
+
+class Summed(bathyscope.extend.Measure):
+    """A summary of what each prompt gives."""
+
+    value: Any = None
+
+    def probe(self, facts: Any, batch: Any, indices: Any) -> Any:
+        probe = bathyscope.extend.MeasureProbe()
+        probe.result = lambda: with_values(("prompt",), np.ones(batch.size))  # type: ignore[method-assign]
+        return probe
+
+    def summarise(self, *given: Any) -> Any:
+        return self.value
+
+
+@pytest.mark.parametrize(("measure", "place"), [(Whole, "derive"), (Summed, "summarise")])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (3, r"gives a int in {place}\(\)\. Return an xarray\.Dataset\."),
+        (xr.Dataset(), r"gives a dataset without variables in {place}\(\)"),
+        (
+            xr.Dataset({"total": ("block", np.ones(2))}),
+            r"gives total with the dimensions {{'block': 2}}; expected: 'block' of 5",
+        ),
+    ],
+)
+def test_results_of_all_prompts_have_shapes_too(measure: Any, place: str, value: Any, said: str) -> None:
+    with pytest.raises(bathyscope.OptionError, match=said.format(place=place)):
+        surveyed(type("Mine", (measure,), {"value": value}))
+
+
 def test_results_of_some_blocks_say_which(step: Any) -> None:
     some = surveyed(of_shape(step, lambda dataset: dataset.isel(block=[0, 2, 4])))
     assert some["shaped"].block.values.tolist() == [0, 2, 4]

@@ -81,17 +81,24 @@ def require_options(measure: Measure[Any]) -> None:
         )
 
 
-def require_dataset(measure: Measure[Any], result: Any) -> xr.Dataset:
-    """Return what a probe gives as its result; an OptionError where it is no dataset."""
+def require_dataset(measure: Measure[Any], result: Any, place: str = "result()") -> xr.Dataset:
+    """Return what a probe gives as its result; an OptionError where it is no dataset.
+
+    Args:
+        place: what gives it; only the result of a batch is by prompt.
+    """
+    if is_own(measure):
+        return result  # type: ignore[no-any-return]
+    by_prompt = " whose variables begin with the dimension 'prompt'" if place == "result()" else ""
     if not isinstance(result, xr.Dataset):
         raise OptionError(
-            f"The measure {measure.name} gives a {type(result).__name__} in result(). Return an xarray.Dataset whose "
-            "variables begin with the dimension 'prompt'."
+            f"The measure {measure.name} gives a {type(result).__name__} in {place}. Return an xarray.Dataset"
+            f"{by_prompt}."
         )
     if not result.data_vars:
         raise OptionError(
-            f"The measure {measure.name} gives a dataset without variables in result(). Return one whose variables "
-            "begin with the dimension 'prompt'."
+            f"The measure {measure.name} gives a dataset without variables in {place}. Return one"
+            f"{by_prompt or ' that has some'}."
         )
     return result
 
