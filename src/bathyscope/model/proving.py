@@ -76,9 +76,9 @@ def check_anatomy(name: str, hf: nn.Module, family: Family | None) -> tuple[Anat
     """Resolve and check the anatomy of a model, by its family's declaration or by the one that is given."""
     try:
         with evaluating(hf):
+            anatomy = anatomy_of(hf) if family is None else resolve(hf, family)
             if family is not None:
                 require_sites(hf, family)
-            anatomy = anatomy_of(hf) if family is None else resolve(hf, family)
             # what its family says of a random initial state is known only now
             with seeded_states(hf):
                 # one rank's rounding decides for all which rows are computed
