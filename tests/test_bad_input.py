@@ -274,6 +274,19 @@ def test_token_ids_need_no_tokenizer(tmp_path: Path) -> None:
     assert run.manifest["identity"]["tokenizer_hash"] is None
 
 
+@pytest.mark.parametrize("file", ["config.json", "adapter_config.json"])
+def test_a_folder_of_checkpoints_names_them(file: str, tmp_path: Path) -> None:
+    for step in (20, 100, 3):
+        (tmp_path / "training" / f"checkpoint-{step}").mkdir(parents=True)
+        (tmp_path / "training" / f"checkpoint-{step}" / file).write_text("{}")
+    (tmp_path / "training" / "logs").mkdir()
+    words = (
+        r"without a config.json; it holds 3 models \(checkpoint-3, checkpoint-20, checkpoint-100\). Give one of them"
+    )
+    with pytest.raises(ModelError, match=words):
+        load(tmp_path / "training")
+
+
 def test_wrong_folders(tmp_path: Path, checkpoint: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

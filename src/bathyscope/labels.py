@@ -90,8 +90,8 @@ def variable(
     numbers = np.asarray(values)
     if isinstance(dims, str) or len(dims) != numbers.ndim:
         raise OptionError(
-            f"dims={describe_value(dims)} do not name the axes of an array of shape {list(numbers.shape)}; give a list "
-            "with one name for each."
+            f"{describe_value(long_name)} has dims={describe_value(dims)}, which do not name the axes of an array of "
+            f"shape {list(numbers.shape)}; give a list with one name for each."
         )
     return xr.Variable(tuple(dims), numbers, attrs)
 

@@ -251,6 +251,43 @@ def test_what_is_not_there_cannot_be_selected(selected: dict[str, str], message:
         bathyscope.show(run_folder, "lens", **selected)
 
 
+def test_the_steps_of_a_course_without_its_file_are_named(run_folder: Path, tmp_path: Path) -> None:
+    for step in (10, 20):
+        shutil.copytree(run_folder, tmp_path / "course" / f"step-{step:08d}")
+    words = r"It holds step-00000010 and step-00000020, as a course does; its course\.json is missing"
+    with pytest.raises(bathyscope.StoreError, match=words):
+        bathyscope.open(tmp_path / "course")
+
+
+def test_a_manifest_of_another_form_is_said_to_be_none_of_a_run(run_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_folder, tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").write_text("[1, 2]")
+    words = r"manifest\.json' is not a readable manifest of a run \(it holds a list, and no object\)\. Restore"
+    with pytest.raises(bathyscope.StoreError, match=words):
+        bathyscope.open(tmp_path / "run")
+
+
+def test_a_part_of_a_run_names_the_run(run_folder: Path) -> None:
+    part = next(run_folder.glob("shard-*.nc"))
+    with pytest.raises(
+        bathyscope.StoreError, match=rf"is a part of the run in {re.escape(repr(str(run_folder)))}; open"
+    ):
+        bathyscope.open(part)
+
+
+@pytest.mark.parametrize("measure", ["effective_depth", "noise"])
+@pytest.mark.parametrize("raw", [False, True])
+def test_what_has_no_blocks_is_not_shown_for_some_of_them(
+    measure: str, raw: bool, run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = rf"{measure} has no values by block, so that blocks= \(--blocks\) would change nothing. Leave it out\."
+    with pytest.raises(bathyscope.OptionError, match=words):
+        bathyscope.show(run_folder, measure, blocks="0-1", raw=raw)
+    flags = ["--raw"] if raw else []
+    assert main(["show", str(run_folder), "--measure", measure, "--blocks", "0-1", *flags]) == 2
+    assert f"{measure} has no values by block" in capsys.readouterr().err
+
+
 def test_what_is_of_all_prompts_is_no_part_of_some(run_folder: Path) -> None:
     run = open_run(run_folder)
     with pytest.warns(UserWarning, match="Of all prompts together, and so not of some of them: .*effective_depth"):

@@ -160,3 +160,11 @@ def test_a_recipe_is_no_larger_than_recipes_are(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text("a: [" + "1," * (1 << 19) + "1]")
     with pytest.raises(OptionError, match="cannot be read: it has 1 MiB, and at most 1 MiB are read"):
         read_recipe(tmp_path / "recipe.yaml")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_recipe_in_another_encoding_is_said_to_be(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes("model: café\n".encode(encoding))
+    with pytest.raises(OptionError, match=r"recipe\.yaml' is not UTF-8 text \(.*\); convert it to UTF-8\."):
+        read_recipe(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,19 @@ def test_low_precision_is_compared_with_a_control() -> None:
 
 
 # --- the reference ---------------------------------------------------------------------------------------
+
+
+def test_places_behind_which_nothing_is_predicted_are_a_warning() -> None:
+    """Erasing the last token changes no prediction of the answer."""
+    prompts = [Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(zoo.build("llama"), (9, 14))]
+    words = r"erasure: 2 of 4 places are a prompt's last token, behind which nothing is predicted; their effects are 0"
+    with pytest.warns(UserWarning, match=words):
+        last = surveyed(waves.loaded("llama"), prompts, erasure={"positions": {"at": [-1, 3]}})
+    assert (last.effect_at.sel(place="-1") == 0).all()
+    assert (last.effect_at.sel(place="3")[:, :-1] > 0).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        surveyed(waves.loaded("llama"), prompts, erasure={"positions": {"at": -2}})
 
 
 def surveyed(model: Any, prompts: Any, **options: Any) -> xr.Dataset:

@@ -18,6 +18,7 @@ from support import zoo
 
 import bathyscope
 from bathyscope.core import plug_ins
+from bathyscope.labels import token_weights
 from bathyscope.measures import registry
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "write_a_measure.md"
@@ -144,6 +145,125 @@ def test_a_result_that_is_not_by_prompt_is_refused(step: Any) -> None:
 
     with pytest.raises(bathyscope.OptionError, match=r"summed gives step with the dimensions .* a dimension 'prompt'"):
         surveyed(Summed)
+
+
+def of_shape(step: Any, change: Any) -> Any:
+    """Return a measure that gives what ``change`` makes of the dataset of ``step``."""
+
+    class Shaped(step):  # type: ignore[misc]
+        def probe(self, *given: Any) -> Any:
+            probe = super().probe(*given)
+            whole = probe.result
+            probe.result = lambda: change(whole())
+            return probe
+
+    return Shaped
+
+
+def with_values(dims: tuple[str, ...], values: np.ndarray, **coords: Any) -> xr.Dataset:
+    return xr.Dataset({"step": xr.Variable(dims, values)}, coords)
+
+
+def by_batch(first: xr.Dataset, other: xr.Dataset) -> Any:
+    """Return a change that gives one dataset for the first batch and another for all that follow."""
+    left = [first]
+    return lambda _: left.pop() if left else other
+
+
+@pytest.mark.parametrize(
+    ("change", "shape", "expected"),
+    [
+        (lambda d: d.isel(block=slice(3)).drop_vars("block"), "'block': 3", "'block' of 5, the model's blocks"),
+        (
+            lambda d: d.isel(block=slice(3)).drop_vars("block").rename(block="boundary"),
+            "'boundary': 3",
+            "'boundary' of 6, the model's boundaries",
+        ),
+        (lambda d: d.assign_coords(block=list("abcde")), "'block': 5", "'block' numbered by whole numbers from 0 to 4"),
+        (lambda d: d.assign_coords(block=[0, 1, 2, 3, 7]), "'block': 5", "'block' numbered by whole numbers from 0"),
+        (lambda d: d.assign_coords(block=[0, 1, 2, 3, 3]), "'block': 5", "'block' numbered by whole numbers from 0"),
+        (lambda d: d.assign_coords(prompt=[99] * d.sizes["prompt"]), "'prompt': 1", "'prompt' of 1, .* of the prompts"),
+        (
+            lambda _: with_values(("prompt", "block", "block"), np.ones((1, 5, 5))),
+            r"\('prompt', 'block', 'block'\) of \[1, 5, 5\]",
+            "dimensions of different names",
+        ),
+        (by_batch(with_values(("prompt",), np.ones(1)), with_values(("prompt", "block"), np.ones((1, 5)))), "", "same"),
+        (by_batch(with_values(("prompt",), np.ones(1)), with_values(("prompt",), np.ones(1, int))), "int64", "float64"),
+    ],
+)
+def test_a_result_of_another_shape_is_refused_with_what_was_expected(
+    step: Any, change: Any, shape: str, expected: str
+) -> None:
+    words = rf"(?s)The measure shaped gives step .*{shape}.*expected: .*{expected}"
+    with pytest.raises(bathyscope.OptionError, match=words):
+        surveyed(of_shape(step, change))
+
+
+class Whole(bathyscope.extend.Measure):
+    """What is derived from the lens."""
+
+    derived = True
+    requires = ("lens",)
+    value: Any = None
+
+    def derive(self, *given: Any) -> Any:
+        return self.value
+
+
+class Summed(bathyscope.extend.Measure):
+    """A summary of what each prompt gives."""
+
+    value: Any = None
+
+    def probe(self, facts: Any, batch: Any, indices: Any) -> Any:
+        probe = bathyscope.extend.MeasureProbe()
+        probe.result = lambda: with_values(("prompt",), np.ones(batch.size))  # type: ignore[method-assign]
+        return probe
+
+    def summarise(self, *given: Any) -> Any:
+        return self.value
+
+
+@pytest.mark.parametrize(("measure", "place"), [(Whole, "derive"), (Summed, "summarise")])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (3, r"gives a int in {place}\(\)\. Return an xarray\.Dataset\."),
+        (xr.Dataset(), r"gives a dataset without variables in {place}\(\)"),
+        (
+            xr.Dataset({"total": ("block", np.ones(2))}),
+            r"gives total with the dimensions {{'block': 2}}; expected: 'block' of 5",
+        ),
+    ],
+)
+def test_results_of_all_prompts_have_shapes_too(measure: Any, place: str, value: Any, said: str) -> None:
+    with pytest.raises(bathyscope.OptionError, match=said.format(place=place)):
+        surveyed(type("Mine", (measure,), {"value": value}))
+
+
+def test_results_of_some_blocks_say_which(step: Any) -> None:
+    some = surveyed(of_shape(step, lambda dataset: dataset.isel(block=[0, 2, 4])))
+    assert some["shaped"].block.values.tolist() == [0, 2, 4]
+
+
+def test_dimensions_that_are_not_those_of_the_values_name_measure_and_variable(step: Any) -> None:
+    wrong = of_shape(
+        step,
+        lambda _: xr.Dataset(
+            {"step": bathyscope.extend.variable(["prompt"], np.ones((1, 5)), "length", "1", source="own")}
+        ),
+    )
+    words = r"The measure shaped failed in result\(\): 'length' has dims=\['prompt'\], .* array of shape \[1, 5\]"
+    with pytest.raises(bathyscope.OptionError, match=words):
+        surveyed(wrong)
+
+
+def test_a_mean_over_the_last_token_alone_weighs_one(step: Any) -> None:
+    """As the page says of means over fewer tokens than the prompt has."""
+    for over, weights in (("mean", [9, 14, 6]), ("last", [1, 1, 1])):
+        run = surveyed(step({"over": over}))
+        assert token_weights(run["step"], "step").tolist() == weights
 
 
 @pytest.mark.parametrize(

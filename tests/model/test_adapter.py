@@ -451,3 +451,19 @@ def test_settings_that_are_no_finite_numbers_are_refused(
     folder = changed(settings=lambda written: written.update(settings))
     with pytest.raises(ModelError, match=rf"adapter_config\.json that says {said}, and settings are finite numbers\."):
         bathyscope.load(folder)
+
+
+def test_a_module_that_is_said_to_be_saved_whole_and_is_not_is_named(changed: Callable[..., Path]) -> None:
+    """The base is the right one."""
+    folder = changed(settings=lambda written: written.update(modules_to_save=["lm_head"]))
+    words = r"says that it saves lm_head whole \(modules_to_save\), and its file lacks lm_head\.weight\. Save the"
+    with pytest.raises(ModelError, match=words) as refused:
+        bathyscope.load(folder)
+    assert "trained on" not in str(refused.value)
+
+
+@pytest.mark.parametrize("setting", ["lm_head", 3, ["lm_head", 3]])
+def test_modules_to_save_are_a_list_of_names(setting: Any, changed: Callable[..., Path]) -> None:
+    folder = changed(settings=lambda written: written.update(modules_to_save=setting))
+    with pytest.raises(ModelError, match=r"says modules_to_save: .*, which is no list of names\. Write"):
+        bathyscope.load(folder)

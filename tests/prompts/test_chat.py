@@ -555,3 +555,65 @@ def test_several_templates_without_one_for_chats_are_refused(tokenizer: Fast) ->
     with pytest.raises(PromptError, match=r"has no chat template for chats .*; leave chat out") as caught:
         read([Prompt("one two")], tokenizer, {"rag\x1b[31m": template("{{ m.content }}")})  # type: ignore[arg-type]
     assert "\x1b" not in str(caught.value)
+
+
+SWITCH = template(
+    "{{ m.content }}", opening="<|assistant|>\n{% if thinks %}<think>\n{% endif %}{% if tone %}{% endif %}"
+)
+"""A template with an option that is read where the assistant's turn is begun, and one that writes nothing."""
+
+
+def read_with(options: dict[str, Any], prompts: list[Any], tokenizer: Fast) -> list[TokenizedPrompt]:
+    tokenizer.chat_template = SWITCH
+    return tokenize(resolve(prompts), tokenizer, max_tokens=None, chat=options)
+
+
+ANSWERED = [Prompt(text="Who?", answer="Me"), Prompt(text="What?", answer="That")]
+
+
+@pytest.mark.parametrize(
+    ("options", "prompts", "idle"),
+    [
+        ({"thinks": True}, ANSWERED, "thinks"),
+        ({"thinks": True, "tone": "low"}, ["Who?"], "tone"),
+        ({"thinks": False}, ["Who?"], "thinks"),
+    ],
+)
+def test_an_option_of_the_template_that_changes_nothing_is_said_to(
+    tokenizer: Fast, options: dict[str, Any], prompts: list[Any], idle: str
+) -> None:
+    chats_text = "2 chats" if prompts is ANSWERED else "1 chat"
+    words = (
+        f"The option '{idle}' of the chat template changes nothing in {chats_text} of given, which would be the same"
+    )
+    with pytest.warns(UserWarning, match=words) as caught:
+        chats = read_with(options, prompts, tokenizer)
+    assert len(caught) == 1
+    is_answered = "read it only where the assistant's turn is begun" in str(caught[0].message)
+    assert is_answered == (prompts is ANSWERED)
+    without = {name: value for name, value in options.items() if name != idle}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [chat.ids for chat in read_with(without, prompts, tokenizer)] == [chat.ids for chat in chats]
+
+
+def test_an_option_that_changes_some_prompts_is_nothing_to_say(tokenizer: Fast) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_with({"thinks": True}, [*ANSWERED, "Who?"], tokenizer)
+
+
+def test_an_option_without_which_the_template_refuses_is_nothing_to_say(tokenizer: Fast) -> None:
+    tokenizer.chat_template = "{% if not tone %}{{ raise_exception('a tone') }}{% endif %}" + template(
+        "{{ m.content }}"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tokenize(resolve(["Who?"]), tokenizer, max_tokens=None, chat={"tone": "low"})
+
+
+def test_a_template_that_is_no_template_is_said_to_be_none(tokenizer: Fast) -> None:
+    with pytest.raises(
+        PromptError, match=r"Prompt '0': the tokenizer's chat template is no valid one \(unexpected '}'"
+    ):
+        read(["Who?"], tokenizer, "{% for m in messages %}{{ m.content }{% endfor %}")

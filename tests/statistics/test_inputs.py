@@ -86,3 +86,40 @@ def test_a_contrast_refuses_clusters_that_are_not_its_readings_own():
 def test_resampling_needs_a_generator_of_numpy(rng):
     with pytest.raises(OptionError, match=r"draws nothing; give numpy.random.default_rng\(seed\)"):
         resample_counts(3, 5, rng)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"locate": None}, "locate=None cannot be called; give a function from mean values to estimates"),
+        ({"whole": 3}, "whole=3 cannot be called; give a function"),
+        ({"values": [["a"], ["b"]]}, "values=.*are no numbers"),
+        ({"values": [[1.0], [2.0, 3.0]]}, "values=.*are no numbers"),
+        ({"weights": ["a", "b"]}, "weights=.*are no numbers"),
+        ({"cluster": np.arange(3)}, "cluster has 3 values for 2 prompts"),
+        ({"limits": (1.0, 0.0)}, "are no range; give the smallest value first"),
+    ],
+)
+def test_a_reading_is_refused_where_it_is_made(fields, words):
+    sound = {"values": [[1.0], [2.0]], "weights": [1.0, 1.0], "locate": lambda means: means[..., 0]}
+    with pytest.raises(OptionError, match=words):
+        Reading(**{**sound, **fields})
+
+
+@pytest.mark.parametrize(
+    ("reading", "coefficient", "words"),
+    [
+        ("x", 1.0, "reading='x' is no Reading; give Reading"),
+        (None, "1", "coefficient='1' is no number"),
+        (None, float("nan"), "coefficient=nan is no number"),
+    ],
+)
+def test_a_term_is_refused_where_it_is_made(reading, coefficient, words):
+    mean = Reading(np.ones((2, 1)), np.ones(2), lambda means: means[..., 0])
+    with pytest.raises(OptionError, match=words):
+        Term(mean if reading is None else reading, coefficient)
+
+
+def test_a_term_without_a_coefficient_is_an_error_of_the_call():
+    with pytest.raises(TypeError, match="coefficient"):
+        Term("x")

@@ -115,7 +115,7 @@ def test_a_recipe_holds_bundles_as_the_call_does(tmp_path: Path) -> None:
     [
         ({"growing": {"until": 0.5}, "until": 1.0}, "until=1.0 and growing={'until': 0.5} are two values of one"),
         ({"growing": {"untill": 0.5}}, "growing has no option 'untill'. Did you mean 'until'?"),
-        ({"growing": 0.5}, "growing=0.5 is no bundle of options; give a dict or GrowthOptions."),
+        ({"growing": 0.5}, "growing=0.5 is no bundle of options; give a dict or GrowthOptions of: part, grow, until, "),
         ({"growing": {"until": "x"}}, "until takes a number; 'x' given."),
         ({"growing": {"until": 0.5}, "placement": {"engine": "ray"}}, "until=0.5 and engine='ray' do not go together"),
         ({"growing": {"grow": True}, "out": None}, "grow=True lets a run in a folder grow; give out="),

@@ -26,6 +26,16 @@ FAMILIES = ("llama", "gemma2", "gpt2", "olmo2", "qwen3_moe", "granite")
 LENGTHS = (14, 9, 21, 30, 6)
 """So far apart that each is a batch of its own, in memory too: the same calls in the same shapes."""
 OF_PARTS = ("attn", "mlp")
+OF_BOUNDARIES = tuple(name for name, declaration in MEASURES.items() if declaration.needs == "boundaries")
+"""Measures that read whatever boundaries are stored, as each declares."""
+FITTED = ("translated_lens", "jacobian_lens")
+"""Measures that read a lens, which is fitted to the blocks."""
+PLAIN = tuple(
+    name
+    for name, declaration in MEASURES.items()
+    if declaration.needs in ("boundaries", "last boundary") and name not in FITTED
+)
+"""Measures that declare that states are enough, and are surveyed without options."""
 
 
 def dumped(
@@ -63,10 +73,11 @@ def assert_same_values(actual: xr.Dataset, expected: xr.Dataset) -> None:
 @pytest.mark.parametrize(("name", "layout"), list(zip(FAMILIES, (*stored.LAYOUTS, "vllm", "speculators"), strict=True)))
 def test_stored_states_give_the_arrays_of_the_model_in_memory(name: str, layout: str, tmp_path: Path) -> None:
     folder, ids = dumped(tmp_path, name, layout=layout)
-    measures = "residual,lens,tokens,cka"
+    measures = ",".join(PLAIN)
     run = survey(folder, measures)
     memory = bathyscope.survey(str(folder / "model"), ids, measures, progress=False)
-    assert run.measures == memory.measures == ("residual", "lens", "cka", "tokens")
+    assert run.measures == memory.measures
+    assert set(run.measures) == set(PLAIN)
     for measure in run.measures:
         assert_same_values(run[measure], memory[measure])
 
@@ -74,8 +85,8 @@ def test_stored_states_give_the_arrays_of_the_model_in_memory(name: str, layout:
 def test_heads_are_those_of_the_file_where_the_library_loads_another(tmp_path: Path) -> None:
     """Loading sets the padding token's row of Youtu's tied embedding to zero; whoever served it need not have."""
     folder, ids = dumped(tmp_path, "youtu")
-    run = survey(folder, "residual,lens,tokens,cka")
-    as_saved = bathyscope.survey(zoo.build("youtu"), ids, "residual,lens,tokens,cka", progress=False)
+    run = survey(folder, ",".join(PLAIN))
+    as_saved = bathyscope.survey(zoo.build("youtu"), ids, PLAIN, progress=False)
     for measure in run.measures:
         assert_same_values(run[measure], as_saved[measure])
     as_loaded = bathyscope.survey(str(folder / "model"), ids, "lens", progress=False)
@@ -199,11 +210,9 @@ def _mean(lens: xr.Dataset, name: str, boundary: int) -> xr.DataArray:
 
 def test_every_other_measure_is_refused_by_name(tmp_path: Path) -> None:
     folder, _ = dumped(tmp_path, "llama", lengths=(9, 14))
-    possible = {name for name, declaration in MEASURES.items() if declaration.needs != "blocks"}
-    assert possible == {
-        *("residual", "lens", "translated_lens", "jacobian_lens", "cka", "tokens", "effective_depth"),
-    }
-    for name in MEASURES.keys() - possible:
+    others = [name for name, declaration in MEASURES.items() if declaration.needs == "blocks"]
+    assert "skip" in others
+    for name in others:
         with pytest.raises(OptionError, match=rf"^{name} needs the blocks; these are states\. Leave {name} out"):
             survey(folder, f"residual,{name}")
 
@@ -230,7 +239,7 @@ def test_all_means_what_these_states_allow_and_nobody_named_is_refused(tmp_path:
     with pytest.warns(
         UserWarning, match=f"Left out, since they need the blocks and these are states: {of_blocks}; lens needs"
     ):
-        assert survey(folder, "all").measures == ("residual", "cka")
+        assert survey(folder, "all").measures == OF_BOUNDARIES
     assert bathyscope.survey_states(folder / "dump", folder / "model", progress=False).measures == ("residual",)
 
 

@@ -30,9 +30,12 @@ def read_bundle(kind: type[T], value: object, name: str) -> T:
     if isinstance(value, kind):
         return value
     options: object = {} if value is None else value
-    if not isinstance(options, Mapping):
-        raise OptionError(f"{name}={describe_value(value)} is no bundle of options; give a dict or {kind.__name__}.")
     allowed = [option.name for option in fields(kind)]  # type: ignore[arg-type]
+    if not isinstance(options, Mapping):
+        raise OptionError(
+            f"{name}={describe_value(value)} is no bundle of options; give a dict or {kind.__name__} of: "
+            f"{', '.join(allowed)}."
+        )
     for option in options:
         if option not in allowed:
             near = did_you_mean(str(option), allowed)

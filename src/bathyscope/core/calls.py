@@ -90,7 +90,9 @@ def _public_name(function: Callable[..., Any]) -> tuple[str, str]:
     for name in listed:
         if called in (name, places.get(name, "").rpartition(":")[2]):
             return name, "bathyscope"
-    return called, function.__module__
+    package_around = function.__module__.rpartition(".")[0]
+    is_public_there = called in getattr(sys.modules.get(package_around), "__all__", ())
+    return called, package_around if is_public_there else function.__module__
 
 
 def checked_arguments(

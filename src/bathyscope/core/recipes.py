@@ -28,6 +28,10 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         content = read_yaml(read_text(given_path(path, "recipe"), most=MOST_RECIPE))
     except OSError as error:
         raise OptionError(f"The recipe {str(path)!r} cannot be read: {error.strerror}. Give a YAML file.") from error
+    except UnicodeDecodeError as error:
+        raise OptionError(
+            f"The recipe {str(path)!r} is not UTF-8 text ({error.reason}); convert it to UTF-8."
+        ) from error
     except ValueError as error:
         reason = elided(error, _LONGEST_REASON)
         raise OptionError(f"The recipe {str(path)!r} is no YAML: {reason}") from error

@@ -95,6 +95,7 @@ class Adapter:
                 adapted = PeftModel.from_pretrained(hf, str(self.folder), is_trainable=False)
         # whatever its configuration and its tensors are made of: the library's errors are of many kinds
         except Exception as error:
+            _require_saved_whole(self.name, settings, error)
             raise ModelError(
                 f"The adapter {self.name} does not fit {self.base} ({type(error).__name__}: {joined(str(error))}). "
                 "Give the model that it was trained on (base=, --base)."
@@ -222,6 +223,12 @@ def _settings(name: str, folder: Path) -> Mapping[str, Any]:
                 f"{name} has an {ADAPTER} that says {setting}: {settings[setting]!r}, a text in place of a number. "
                 "Write the number without quotes, or save the adapter again."
             )
+    saved = settings.get(_SAVED_WHOLE)
+    if saved is not None and not (isinstance(saved, list) and all(isinstance(module, str) for module in saved)):
+        raise ModelError(
+            f"{name} has an {ADAPTER} that says {_SAVED_WHOLE}: {elided(repr(saved), 40)}, which is no list of names. "
+            'Write them as ["lm_head"], or save the adapter again.'
+        )
     for setting in _OTHER_CODE:
         if settings.get(setting) is not None:
             raise ModelError(
@@ -231,6 +238,7 @@ def _settings(name: str, folder: Path) -> Mapping[str, Any]:
     return settings
 
 
+_SAVED_WHOLE: Final = "modules_to_save"
 _NUMBERS: Final = ("r", "alpha", "lora_alpha", "lora_dropout")
 
 
@@ -294,6 +302,22 @@ def _fit_embedding(adapter: Adapter, hf: PreTrainedModel, shapes: Mapping[str, t
             f"The adapter {adapter.name} has an embedding of another size than {adapter.base}, and no weights of "
             f"{paths[head]} for it, which would be drawn at random. Save it with both (save_embedding_layers=True)."
         )
+
+
+def _require_saved_whole(name: str, settings: Mapping[str, Any], error: Exception) -> None:
+    """Refuse an adapter that says that it saves a module whole, and does not.
+
+    Args:
+        error: what the library raised; a KeyError of a weight that it looked for among those of the adapter.
+    """
+    weight = str(error.args[0]).removeprefix(_PREFIX) if isinstance(error, KeyError) and error.args else ""
+    module = weight.rpartition(".")[0]
+    saved = next((saved for saved in settings.get(_SAVED_WHOLE) or () if saved and module.endswith(saved)), None)
+    if saved is not None:
+        raise ModelError(
+            f"The adapter {name} has an {ADAPTER} that says that it saves {saved} whole ({_SAVED_WHOLE}), and its file "
+            f"lacks {weight}. Save the adapter again, or remove {saved} there."
+        ) from error
 
 
 def _require_used(adapter: Adapter, tensors: Collection[str], paths: Collection[str]) -> None:

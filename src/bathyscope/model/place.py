@@ -6,14 +6,17 @@ from pathlib import Path
 from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 
+from bathyscope.core.commands import name_command
 from bathyscope.core.contents import contents_of
 from bathyscope.core.network import unreachable
 from bathyscope.core.paths import given_path, impossible
-from bathyscope.core.text import elided
+from bathyscope.core.text import counted, elided
 from bathyscope.errors import ModelError
 from bathyscope.model.files import require_own_files
 
 _EXAMPLE = "a checkpoint folder or a hub name such as Qwen/Qwen2.5-1.5B"
+_MOST_MODELS = 5
+"""Of a folder of models, that a message names."""
 
 
 def folder_of(name: str, revision: str | None = None) -> Path | None:
@@ -53,9 +56,26 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
         hint = what if (folder / "adapter_config.json").is_file() else "give a folder saved by save_pretrained()"
         if contents := contents_of(folder):
             hint = f"it holds {contents}. Give a model, such as {_EXAMPLE}"
+        elif models := _models_in(folder):
+            listed = ", ".join(models[:_MOST_MODELS]) + (", …" if len(models) > _MOST_MODELS else "")
+            what = f"{counted(len(models), 'model')} ({listed})"
+            hint = f"it holds {what}. Give one of them, or all to {name_command('course')}"
         raise ModelError(f"{name} is a folder without a config.json; {hint}.")
     require_own_files(folder)
     return folder
+
+
+def _models_in(folder: Path) -> list[str]:
+    """Return the folders of models or adapters inside of a folder, shorter names first: in the order of their steps."""
+    try:
+        names = [
+            entry.name
+            for entry in folder.iterdir()
+            if any((entry / file).is_file() for file in ("config.json", "adapter_config.json"))
+        ]
+    except OSError:
+        return []
+    return sorted(names, key=lambda name: (len(name), name))
 
 
 def here(name: str, revision: str | None = None) -> Path | None:

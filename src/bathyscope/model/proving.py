@@ -16,7 +16,7 @@ from bathyscope.model.anatomy.generic import family_of
 from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.mode import evaluating, require_own_order, seeded_states
 from bathyscope.model.anatomy.plain import home_of
-from bathyscope.model.anatomy.resolving import resolve
+from bathyscope.model.anatomy.resolving import require_sites, resolve
 from bathyscope.model.constants.departure import unread_values
 from bathyscope.model.kernels import explained
 from bathyscope.model.memory import out_of_memory
@@ -77,6 +77,8 @@ def check_anatomy(name: str, hf: nn.Module, family: Family | None) -> tuple[Anat
     try:
         with evaluating(hf):
             anatomy = anatomy_of(hf) if family is None else resolve(hf, family)
+            if family is not None:
+                require_sites(hf, family)
             # what its family says of a random initial state is known only now
             with seeded_states(hf):
                 # one rank's rounding decides for all which rows are computed

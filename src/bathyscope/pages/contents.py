@@ -14,7 +14,7 @@ from bathyscope.runs.by_place import ByPlace, by_place
 from bathyscope.runs.folder import is_course
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
-from bathyscope.runs.selecting import Some
+from bathyscope.runs.selecting import Some, is_by_place
 from bathyscope.surgery.plan.opening import is_plan, open_plan
 from bathyscope.surgery.repairing.repaired import is_repaired, open_repaired
 from bathyscope.surveying.training.steps import open_course
@@ -64,8 +64,8 @@ def show(
         prompts, variables, blocks: only a part of the run (:meth:`Run.select`), such as ``prompts="level=2"``.
 
     Raises:
-        OptionError: the run lacks the measure or the selected part; a cluster where nothing is resampled, or that
-            makes no clusters.
+        OptionError: the run lacks the measure or the selected part; blocks of a measure that has none; a cluster where
+            nothing is resampled, or that makes no clusters.
         StoreError: the run is missing or unfinished.
 
     Example:
@@ -101,6 +101,10 @@ def show(
         )
     if measure is None:
         return opened.to_dataframe()
+    if "blocks" in opened.cut and not is_by_place(opened[measure]):
+        raise OptionError(
+            f"{measure} has no values by block, so that blocks= (--blocks) would change nothing. Leave it out."
+        )
     rows = [] if raw else summary(opened, measure, cluster)
     if cluster is not None and not rows:
         raise OptionError(

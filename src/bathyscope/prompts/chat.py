@@ -56,11 +56,16 @@ class ChatTemplate:
     Args:
         options: of the template itself, such as ``{"enable_thinking": False}``.
         asks_clock: it has asked for the date in something that it wrote.
+        chats: how many were written.
+        begun: of these, how many end where the assistant's turn is begun.
     """
 
     tokenizer: PreTrainedTokenizerBase
     options: Mapping[str, Any] = field(default_factory=dict)
     asks_clock: bool = False
+    chats: int = 0
+    begun: int = 0
+    _idle: list[str] | None = field(default=None, init=False, repr=False)
     _frames: dict[Shape, Frame] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -70,6 +75,11 @@ class ChatTemplate:
             return None
         template = str(self.tokenizer.get_chat_template())
         return template if CLOCK in template else None
+
+    @property
+    def idle_options(self) -> tuple[str, ...]:
+        """The options that have changed nothing in any chat that was written."""
+        return tuple(self._idle or ())
 
     def cause_of_two(self, mark: str, turns: Turns) -> str:
         """Return why a chat begins with a mark twice: the template, the prompt's text, or the tokenizer."""
@@ -106,6 +116,7 @@ class ChatTemplate:
         frame = self._frame(shape_of(marked))
         rendered = self._render(marked, frame.as_parts)
         remarks = self._check_texts(marked, rendered, frame)
+        self._look_for_idle_options(marked, frame.as_parts, rendered, answer)
         if len(turns[-1].parts) > len(marked[-1].parts):
             remarks += ("the answer has several parts, which stand on lines of their own",)
         if any(len(turn.parts) > 1 for turn in marked) and not frame.as_parts:
@@ -113,7 +124,7 @@ class ChatTemplate:
         if answer is None:
             remarks += remarks_of(frame.text, frame.markers, is_open=True)
             return Turns(rendered, None, remarks, frame.text)
-        before, _, _ = rendered.rpartition(ANSWER)
+        before = _before_answer(rendered)
         frame_before, _, _ = frame.text.rpartition(ANSWER)
         self._require_order(frame, frame_before)
         without_thinking = without_own_thinking(before, answer)
@@ -125,6 +136,27 @@ class ChatTemplate:
         if not as_words(with_answer).startswith(as_words(without_thinking + answer)):
             remarks += ("the chat template would change the answer, which is measured as it was given",)
         return Turns(without_thinking, answer, remarks, frame.text)
+
+    def _look_for_idle_options(
+        self, turns: Sequence[Message], as_parts: frozenset[str], rendered: str, answer: str | None
+    ) -> None:
+        """Look for options without which a chat is the same; many are read only where the assistant's turn is begun."""
+        self.chats += 1
+        self.begun += answer is None
+        asked_clock = self.asks_clock
+        self._idle = [
+            name
+            for name in (self.options if self._idle is None else self._idle)
+            if _measured(self._render_without(name, turns, as_parts), answer) == _measured(rendered, answer)
+        ]
+        self.asks_clock = asked_clock
+
+    def _render_without(self, option: str, turns: Sequence[Message], as_parts: frozenset[str]) -> str | None:
+        """The chat as text without an option; None where the template refuses it then."""
+        try:
+            return self._render(turns, as_parts, without=option)
+        except PromptError:
+            return None
 
     def _frame(self, shape: Shape) -> Frame:
         """Find the form of contents in which the template writes every marker: texts, or lists of parts."""
@@ -221,7 +253,7 @@ class ChatTemplate:
         written, rare, meant = (as_words(each) for each in (twin, stand_in, text))
         return rare in written and as_words(rendered).count(meant) >= written.replace(rare, meant).count(meant)
 
-    def _render(self, turns: Sequence[Message], as_parts: frozenset[str]) -> str:
+    def _render(self, turns: Sequence[Message], as_parts: frozenset[str], without: str = "") -> str:
         """The chat as text; after a user's last turn with whatever begins the assistant's."""
         if not self.tokenizer.chat_template:
             raise PromptError(
@@ -240,25 +272,38 @@ class ChatTemplate:
         # a template may name the clock and not ask it, as for a list of tools
         if not self.asks_clock:
             try:
-                return self._applied(messages, UNASKED)
+                return self._applied(messages, UNASKED, without)
             except PromptError as error:
                 if ASKED not in str(error):
                     raise
             self.asks_clock = True
-        return self._applied(messages, FIXED)
+        return self._applied(messages, FIXED, without)
 
-    def _applied(self, messages: list[dict[str, Any]], clock: str) -> str:
+    def _applied(self, messages: list[dict[str, Any]], clock: str, without: str) -> str:
         """Apply the template.
 
         Args:
             clock: the macro that takes the place of the clock.
+            without: an option that is left out.
         """
         template = str(self.tokenizer.get_chat_template()) if self._clocked is None else clock + self._clocked
-        return self._rendering(messages, template, is_open=messages[-1]["role"] != ASSISTANT)
+        return self._rendering(messages, template, is_open=messages[-1]["role"] != ASSISTANT, without=without)
 
     @cached_property
     def _rendering(self) -> Rendering:
         return Rendering(self.tokenizer, self.options)
+
+
+def _before_answer(rendered: str) -> str:
+    """Return what a template writes before the marker of the answer."""
+    return rendered.rpartition(ANSWER)[0]
+
+
+def _measured(rendered: str | None, answer: str | None) -> str | None:
+    """Return what is measured of a rendering, but for the answer itself."""
+    if rendered is None or answer is None:
+        return rendered
+    return without_own_thinking(_before_answer(rendered), answer)
 
 
 def _trimmed(parts: Sequence[str]) -> tuple[str, ...]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bathyscope.core.text import elided
+from bathyscope.core.text import counted, elided
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.clock import TEMPLATE_DATE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from bathyscope.prompts.chat import ChatTemplate
 
 
 @dataclass
@@ -46,13 +48,13 @@ class Notices:
         if len(self._ids) < 2:
             self._ids.add(ids)
 
-    def warn_of(self, dataset: str, total: int, tokenizer: PreTrainedTokenizerBase, asks_clock: bool) -> None:
+    def warn_of(self, dataset: str, total: int, tokenizer: PreTrainedTokenizerBase, template: ChatTemplate) -> None:
         """Warn of everything that was noticed, once for each kind.
 
         Args:
             dataset: what the prompts are called.
             total: how many prompts there are.
-            asks_clock: the chat template asked for the day's date.
+            template: which wrote the chats, where they are any.
         """
         where = f"{total} prompts of {dataset}"
         if self.unanswered:
@@ -96,7 +98,13 @@ class Notices:
             )
         for remark, names in self.remarks.items():
             warn(f"In {len(names)} of {where} {remark}; the first is prompt {names[0]!r}.")
-        if asks_clock:
+        for option in template.idle_options:
+            why = "Templates may read it only where the assistant's turn is begun. " if not template.begun else ""
+            warn(
+                f"The option {option!r} of the chat template changes nothing in {counted(template.chats, 'chat')} of "
+                f"{dataset}, which would be the same without it. {why}Leave it out."
+            )
+        if template.asks_clock:
             warn(
                 f"The chat template asks for the day's date, which is taken to be {TEMPLATE_DATE:%d %b %Y} every day, "
                 "so that the same prompts have the same tokens."

@@ -68,12 +68,13 @@ class Rendering:
         self._apart = Apart(lambda request: _outcome(tokenizer, **request))
         self._is_overdue = False
 
-    def __call__(self, messages: list[dict[str, Any]], template: str, *, is_open: bool) -> str:
+    def __call__(self, messages: list[dict[str, Any]], template: str, *, is_open: bool, without: str = "") -> str:
         """Return the chat as text.
 
         Args:
             template: to be applied.
             is_open: whether the assistant's turn is to be begun.
+            without: an option that is left out.
 
         Raises:
             PromptError: the template refuses the messages, or takes too much time or memory.
@@ -82,7 +83,7 @@ class Rendering:
             "messages": messages,
             "template": template,
             "is_open": is_open,
-            "options": self._options,
+            "options": {name: value for name, value in self._options.items() if name != without},
         }
         # other forms of the same chat would take as long
         if self._is_overdue:
@@ -161,5 +162,9 @@ def _outcome(
     # a template is a program of its author's, which raises whatever it likes
     except Exception as error:
         first = str(error).strip().split("\n")[0] or type(error).__name__
-        refusal = f"the tokenizer's chat template does not take it: {elided(first, _LONGEST_REASON).rstrip('.')}."
+        reason = elided(first, _LONGEST_REASON).rstrip(".")
+        refusal = f"the tokenizer's chat template does not take it: {reason}."
+        # of the library of templates, which the outer rooms alone import
+        if type(error).__name__ == "TemplateSyntaxError":
+            refusal = f"the tokenizer's chat template is no valid one ({reason}); leave chat out."
     return {"text": None, "refusal": refusal}

@@ -82,7 +82,7 @@ def tokenize(
     require_exact(tokenized)
     require_apart(tokenized)
     if encoder is not None:
-        notices.warn_of(prompts.dataset, len(prompts), encoder.tokenizer, encoder.template.asks_clock)
+        notices.warn_of(prompts.dataset, len(prompts), encoder.tokenizer, encoder.template)
     return tokenized
 
 

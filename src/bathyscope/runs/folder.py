@@ -16,7 +16,7 @@ from bathyscope.core.contents import COURSE, MODEL, contents_of
 from bathyscope.core.foreign import MOST, kind_of_entry, read_regular
 from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_json
-from bathyscope.core.text import elided, legible
+from bathyscope.core.text import elided, legible, written_out
 from bathyscope.errors import OptionError, StoreError, describe_value, warn
 
 LOCK = ".lock"
@@ -270,6 +270,10 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
         ) from error
     try:
         tree: dict[str, Any] = read_json(content, MOST_DEEP)
+        if not isinstance(tree, dict):
+            raise unreadable(
+                str(path), kind, f"it holds a {'list' if isinstance(tree, list) else 'value'}, and no object"
+            )
         schema = tree["schema"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise unreadable(str(path), kind, error) from error
@@ -294,9 +298,17 @@ def course_in_words(folder: Path) -> str:
     return f"{str(folder)!r} is the folder of a course, with a survey of each step; give one of these{example}"
 
 
+_MOST_STEPS: Final = 3
+"""Of a course without its file, that a message names."""
+
+
 def _holds(folder: Path, refused: Kind) -> str:
     """What opens a folder that is of another kind; empty where none does."""
     contents = contents_of(folder, leave_out=refused.manifest)
+    steps = sorted(path.parent.name for path in folder.glob("step-*/manifest.json"))
+    if steps and not contents:
+        listed = written_out(steps) if len(steps) <= _MOST_STEPS else f"{steps[0]} to {steps[-1]}"
+        return f" It holds {listed}, as a course does; its {COURSE} is missing: restore it, or open one of them."
     if not contents:
         return ""
     how = "" if contents == MODEL else f", which bathyscope.open({str(folder)!r}) opens (bathyscope show)"
@@ -320,10 +332,11 @@ def refuse_holder(path: Path, what: str) -> None:
         )
 
 
-def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:
+def unreadable(where: str, kind: Kind, error: Exception | str) -> StoreError:
     """What is said of a manifest that is none."""
+    cause = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     return StoreError(
-        f"{where!r} is not a readable manifest of {kind.with_article} ({type(error).__name__}: {error}). Restore the "
+        f"{where!r} is not a readable manifest of {kind.with_article} ({cause}). Restore the "
         "file from a copy, or give another folder and measure again."
     )
 

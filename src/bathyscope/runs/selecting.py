@@ -175,6 +175,11 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
     return selected
 
 
+def is_by_place(dataset: xr.Dataset) -> bool:
+    """Return whether results have any values by block or boundary, of which some can be selected."""
+    return any(dim in dataset.dims for dim in _BOTH)
+
+
 def _parts(some: Some) -> list[str]:
     listed: Iterable[object] = (
         some.split(",") if isinstance(some, str) else some if isinstance(some, Iterable) else [some]

@@ -16,22 +16,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, describe_value
 from bathyscope.statistics.bootstrap import BIAS_FACTOR, SmallSample, bias_of, small_sample
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights, resample_counts
 from bathyscope.statistics.uncertainty import Agreed, Uncertainty, agree
 
 
-class Term(NamedTuple):
+@dataclass(frozen=True)
+class Term:
     """One run's part in a contrast: coefficient × estimate.
+
+    Raises an OptionError where they are something else than a Reading and a finite number.
 
     Example:
         >>> from bathyscope.extend.statistics import Reading, Term
@@ -42,6 +45,17 @@ class Term(NamedTuple):
 
     reading: Reading
     coefficient: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reading, Reading):
+            raise OptionError(
+                f"reading={describe_value(self.reading)} is no Reading; give Reading(values, weights, locate)."
+            )
+        if not isinstance(self.coefficient, Real) or not math.isfinite(self.coefficient):
+            raise OptionError(
+                f"coefficient={describe_value(self.coefficient)} is no number to multiply an estimate with; give one "
+                "such as 1.0 or -1.0."
+            )
 
 
 @dataclass(frozen=True)
@@ -380,9 +394,9 @@ def _effect_size(estimate: float, parts: Sequence[_Part]) -> float:
 def _limits(cohorts: Sequence[Sequence[Term]]) -> tuple[float, float]:
     # a run in the middle of a slope has the coefficient 0, whatever its limits
     ends = [
-        sorted(coefficient * limit for limit in reading.limits)
+        sorted(term.coefficient * limit for limit in term.reading.limits)
         for terms in cohorts
-        for reading, coefficient in terms
-        if coefficient
+        for term in terms
+        if term.coefficient
     ]
     return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)

@@ -63,15 +63,25 @@ def positive_weights(weights: ArrayLike | None, prompts: int) -> FloatArray:
     return numbers
 
 
+def require_range(limits: tuple[float, float]) -> None:
+    """Refuse limits that are no range.
+
+    Raises:
+        OptionError: with the limits.
+    """
+    low, high = limits
+    if not low <= high:
+        raise OptionError(f"limits={limits} are no range; give the smallest value first, such as (0.0, 1.0).")
+
+
 def require_limits(limits: tuple[float, float], estimate: float) -> None:
     """Refuse limits that are no range, or that an estimate lies outside of; rounding is no reason.
 
     Raises:
         OptionError: with the estimate that is outside.
     """
+    require_range(limits)
     low, high = limits
-    if not low <= high:
-        raise OptionError(f"limits={limits} are no range; give the smallest value first, such as (0.0, 1.0).")
     rounding = 1e-9 * max(1.0, abs(estimate))
     if estimate < low - rounding or estimate > high + rounding:
         raise OptionError(

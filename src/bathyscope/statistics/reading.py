@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bathyscope.core.arrays import FloatArray, IntArray
-from bathyscope.errors import OptionError
-from bathyscope.statistics.inputs import positive_weights
+from bathyscope.errors import OptionError, describe_value
+from bathyscope.statistics.inputs import as_numbers, positive_weights, require_one_by_prompt, require_range
 from bathyscope.statistics.reduce import weighted_mean
 
 
@@ -18,7 +18,8 @@ from bathyscope.statistics.reduce import weighted_mean
 class Reading:
     """One estimator on one run: what each prompt gives, and how a number is read off the prompts' mean.
 
-    Raises an OptionError where numbers of prompts differ or a weight is not positive.
+    Raises an OptionError where numbers of prompts differ, a weight is not positive, limits are no range, or ``locate``
+    or ``whole`` cannot be called.
 
     Example:
         >>> from bathyscope.extend.statistics import Reading
@@ -41,14 +42,27 @@ class Reading:
     """``[P]``, prompts of one number are drawn as one, those of other readings too; None where each stands alone."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
-        object.__setattr__(self, "weights", np.asarray(self.weights, dtype=np.float64))
+        object.__setattr__(self, "values", as_numbers(self.values, "values", "an array [prompts, ...]"))
+        object.__setattr__(self, "weights", as_numbers(self.weights, "weights", "one for each prompt"))
         if self.values.ndim == 0 or self.weights.shape != self.values.shape[:1]:
             raise OptionError(
                 f"Values of shape {list(self.values.shape)} and weights of shape {list(self.weights.shape)} do "
                 "not fit: they are [prompts, ...] and [prompts]."
             )
         positive_weights(self.weights, len(self.weights))
+        if self.cluster is not None:
+            require_one_by_prompt(self.cluster, "cluster", len(self.weights))
+        require_range(self.limits)
+        if not callable(self.locate):
+            raise OptionError(
+                f"locate={describe_value(self.locate)} cannot be called; give a function from mean values to "
+                "estimates, such as lambda means: means.argmax(-1)."
+            )
+        if self.whole is not None and not callable(self.whole):
+            raise OptionError(
+                f"whole={describe_value(self.whole)} cannot be called; give a function from what locate gives to whole "
+                "numbers, or None."
+            )
 
     @property
     def has_value(self) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.core.text import without_folders
 from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.measures.base import Measure, MeasureProbe
-from bathyscope.measures.guard import require_dataset, told_by_name, watched
+from bathyscope.measures.guard import Forms, require_dataset, require_shapes, told_by_name, watched
 from bathyscope.model.memory import free_bytes, out_of_memory
 from bathyscope.model.ranks import size
 from bathyscope.prompts.label_checks import require_free
@@ -81,6 +81,7 @@ class Computation:
         self._stored = stored
         self._begun: set[str] = set()
         self._readouts = ReadoutCounts()
+        self._forms = Forms()
         self._pace = plan.pace
         self._left = TimeLeft(Weights(0.0, 0.0, 0.0, 0.0))
 
@@ -260,7 +261,11 @@ class Computation:
     def _results(self, unit: _Unit, probes: Mapping[str, MeasureProbe]) -> dict[str, xr.Dataset]:
         """Return a batch's results, with the labels of its prompts."""
         prompts = self.plan.prompts
-        results = {measure.name: require_dataset(measure, probes[measure.name].result()) for measure in unit.measures}
+        results = {}
+        for measure in unit.measures:
+            result = results[measure.name] = require_dataset(measure, probes[measure.name].result())
+            require_shapes(measure, result, self.plan.facts, unit.picked)
+            self._forms.require_same(measure, result)
         noise = noise_by_prompt(probes)
         if noise is not None:
             results[NOISE] = noise

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from bathyscope.measures.guard import told_by_name, warn_of_nan
+from bathyscope.measures.guard import require_dataset, require_shapes, told_by_name, warn_of_nan
 from bathyscope.model.ranks import is_first, of_first, require_same, size
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import prompts_hash
@@ -143,13 +143,17 @@ def derive(plan: SurveyPlan, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.D
             summary = measure.summarise(plan.facts, with_copies(merged[measure.name], copy_of), plan.seed)
         warn_of_nan(measure, merged[measure.name])
         if summary is not None:
+            require_dataset(measure, summary, "summarise()")
+            require_shapes(measure, summary, plan.facts, range(len(plan.prompts)))
             results[measure.name] = with_summary(merged[measure.name], summary)
     # in the order of the plan, since one derived measure may need another
     for measure in plan.measures:
         if measure.derived:
             with told_by_name(measure, "derive()"):
                 inputs = {name: with_copies(values, copy_of) for name, values in {**merged, **results}.items()}
-                results[measure.name] = measure.derive(plan.facts, inputs, plan.seed)
+                derived = measure.derive(plan.facts, inputs, plan.seed)
+                results[measure.name] = require_dataset(measure, derived, "derive()")
+            require_shapes(measure, derived, plan.facts, range(len(plan.prompts)))
     if NOISE in merged:
         results[NOISE] = noise_floor(merged[NOISE])
     return results

@@ -158,6 +158,15 @@ def test_what_differs_besides_is_said() -> None:
     assert [side.options.kl_fraction for side in own.sides] == [0.3, 0.3]
 
 
+def test_weights_of_fewer_bits_are_said_to_be() -> None:
+    """A copy in 8 bits next to its original differs by rounding, and by nothing that was trained."""
+    rounded, alike = (a_run(model=f"own/{name}", packing="gptq 4-bit, group 128") for name in ("two", "three"))
+    assert bathyscope.compare([ONE, rounded], resamples=50).notes == (
+        "one and two were measured differently: weights 'plain numbers' and 'unpacked from gptq 4-bit, group 128'",
+    )
+    assert bathyscope.compare([alike, rounded], resamples=50).notes == ()
+
+
 def test_chosen_estimators_and_a_data_frame() -> None:
     found = bathyscope.compare([ONE, TWO], estimators=["settle", "kl"], resamples=50)
     frame = found.to_dataframe()

@@ -104,7 +104,10 @@ def test_yaml_files_that_tell_no_task_are_refused(own_task: Path, tmp_path: Path
     wrong = tmp_path / "wrong.yaml"
     for content, said in (
         ("a: [", "cannot be read as a task"),
-        ("a: 3", "cannot be read as a task"),
+        ("a: 3", "defines no task; a task's file has task: NAME"),
+        ("", "defines no task"),
+        ("[a, b]", "defines no task"),
+        ("output_type: multiple_choice\ndataset_path: json", "defines no task"),
         ("task: [a]", "defines no task"),
     ):
         wrong.write_text(content, encoding="utf-8")
@@ -115,6 +118,18 @@ def test_yaml_files_that_tell_no_task_are_refused(own_task: Path, tmp_path: Path
         PromptError, match=r"The documents of counting cannot be loaded from the hub .*--data counting=FILE"
     ):
         load_benchmarks([str(own_task)])
+
+
+@pytest.mark.parametrize("split", ["test_split", "validation_split"])
+def test_a_split_that_no_file_holds_is_named(split: str, own_task: Path) -> None:
+    text = own_task.read_text(encoding="utf-8").replace("test_split: test", f"{split}: tets")
+    own_task.write_text(text, encoding="utf-8")
+    words = rf"counting\.yaml: {split}: 'tets' is none of its data_files; they hold test\. Did you mean 'test'\?"
+    with pytest.raises(PromptError, match=words):
+        load_benchmarks([str(own_task)])
+    # a file that is given takes the place of all of them
+    (found,) = load_benchmarks([str(own_task)], {"counting": own_task.with_name("counting.jsonl")})
+    assert len(found.task.eval_docs) == 5
 
 
 def test_shared_files_suit_their_tasks(shared: Callable[[str], Path]) -> None:

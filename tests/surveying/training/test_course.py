@@ -18,7 +18,7 @@ import pytest
 import torch
 import xarray as xr
 from hypothesis import given, settings
-from support import waves, zoo
+from support import quantised, waves, zoo
 from support.letter_tokenizer import letter_tokenizer, letters
 from transformers import AutoModelForCausalLM
 
@@ -117,6 +117,23 @@ def test_steps_of_several_precisions_are_said_to_be(checkpoints: Path, tmp_path:
         progress=False,
     )
     assert one.text.startswith("2 steps were surveyed, 1 to 3. ")
+
+
+def test_steps_whose_weights_were_rounded_otherwise_are_said_to_be(tmp_path: Path) -> None:
+    """A copy in fewer bits next to its original: nothing was trained."""
+    written = quantised.write(quantised.bits8(), tmp_path)
+    for step, folder in ((1, written.plain), (2, written.packed), (3, written.packed)):
+        shutil.copytree(folder, tmp_path / "training" / f"checkpoint-{step}")
+    options: dict[str, Any] = {"measures": ["drop"], "progress": False}
+    course = bathyscope.course(tmp_path / "training", PROMPTS[:2], tmp_path / "course", **options)
+    assert course.attrs["step_packings"] == ["plain numbers", *[quantised.bits8().said] * 2]
+    assert course.text.startswith(
+        "3 steps were surveyed, 1 to 3, with weights stored in several ways (plain numbers at 1; bitsandbytes 8-bit, "
+        "per channel (activations are not rounded) at 2, 3), so that rounding is part of what changed."
+    )
+    places = [tmp_path / "training" / f"checkpoint-{step}" for step in (2, 3)]
+    alike = bathyscope.course(places, PROMPTS[:2], tmp_path / "alike", **options)
+    assert alike.text.startswith("2 steps were surveyed, 2 to 3. ")
 
 
 @given(st.lists(st.sampled_from(["", "float32", "bfloat16", "float16"]), min_size=1, max_size=9))
@@ -301,6 +318,42 @@ def test_adapters_that_differ_are_said_to_differ_in_what_they_do(
         peft.get_peft_model(hf, peft.LoraConfig(**config)).save_pretrained(place)
     with pytest.warns(UserWarning, match=f"Step 2 is left out: {sentence}"):
         bathyscope.course(tmp_path / "training", PROMPTS, tmp_path / "out", measures=["lens"], progress=False)
+
+
+def _with_adapters(bases: dict[int, Path], training: Path) -> Path:
+    """Write one adapter for each step, which names the base that it is put into."""
+    peft = pytest.importorskip("peft")
+    for step, base in bases.items():
+        hf = AutoModelForCausalLM.from_pretrained(base)
+        config = peft.LoraConfig(r=2, lora_alpha=4, target_modules=["q_proj"], task_type="CAUSAL_LM")
+        peft.get_peft_model(hf, config).save_pretrained(training / f"checkpoint-{step}")
+    return training
+
+
+def test_adapters_of_two_models_are_no_course(checkpoints: Path, tmp_path: Path) -> None:
+    first, other = checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"
+    training = _with_adapters({1: first, 2: other}, tmp_path / "training")
+    words = f"Step 2 is left out: it is an adapter of {other}, and the first's is of {first}"
+    with pytest.warns(UserWarning, match=re.escape(words)):
+        course = bathyscope.course(training, PROMPTS[:2], tmp_path / "out", measures=["lens"], progress=False)
+    assert course.data.step.values.tolist() == [1]
+
+
+def test_adapters_of_one_model_are_a_course_however_it_is_written(
+    checkpoints: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    first, copied = checkpoints / "checkpoint-3", tmp_path / "copied"
+    shutil.copytree(first, copied)
+    around = first.parent / "logs" / ".." / first.name
+    training = _with_adapters({1: first, 2: around}, tmp_path / "training")
+    options: dict[str, Any] = {"measures": ["lens"], "progress": False}
+    course = bathyscope.course(training, PROMPTS[:2], tmp_path / "out", **options)
+    assert course.data.step.values.tolist() == [1, 2]
+    # a model that lies at two places is told to be one
+    _with_adapters({3: copied}, training)
+    course = bathyscope.course(training, PROMPTS[:2], tmp_path / "out", loading={"base": str(first)}, **options)
+    assert course.data.step.values.tolist() == [1, 2, 3]
+    assert not any("left out" in str(warning.message) for warning in recwarn)
 
 
 @pytest.mark.parametrize("is_of_earlier_version", [False, True])

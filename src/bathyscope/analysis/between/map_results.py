@@ -171,6 +171,10 @@ def open_maps(path: str | Path) -> LabelledResult:
         >>> bathyscope.open("maps.nc")  # doctest: +SKIP
     """
     groups = read_results(path, GROUP)
+    if GROUP not in groups and (Path(path).parent / "manifest.json").is_file():
+        raise StoreError(
+            f"{str(path)!r} is a part of the run in {str(Path(path).parent)!r}; open that folder (bathyscope show)."
+        )
     if GROUP not in groups:
         raise StoreError(f"{str(path)!r} holds no maps; give a file that {name_command('maps')} --out FILE.nc wrote.")
     try:

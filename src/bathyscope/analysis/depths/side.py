@@ -187,7 +187,7 @@ def chosen_estimators(names: Iterable[str], available: Collection[str], beginnin
 
 
 def differing_options(sides: Sequence[ComparedPrompts]) -> list[str]:
-    """How runs were measured unlike the first, one sentence each: precision, seed, options.
+    """How runs were measured unlike the first, one sentence each: precision, how weights were stored, seed, options.
 
     Options of drop count where all runs have it, because costs of blocks are compared too.
     """
@@ -207,7 +207,8 @@ def differing_options(sides: Sequence[ComparedPrompts]) -> list[str]:
 
 
 def _flat(identity: Identity, measures: Iterable[str]) -> dict[str, Any]:
-    settings: dict[str, Any] = {"dtype": identity.dtype, "seed": identity.seed}
+    weights = "plain numbers" if identity.unpacked_from is None else f"unpacked from {identity.unpacked_from}"
+    settings: dict[str, Any] = {"dtype": identity.dtype, "weights": weights, "seed": identity.seed}
     # depths are read off runs that were not asked for them too, with the usual thresholds
     usual = {DECLARATION.name: asdict(EffectiveDepthOptions())}
     for measure in (*measures, DECLARATION.name):

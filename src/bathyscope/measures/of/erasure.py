@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from bathyscope.core.descriptions import described
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, warn
 from bathyscope.labels import Label
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
@@ -147,6 +147,18 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
             measured = [n for n in range(len(prompts)) if n in self._measured]
             chosen = find_places(places, [prompts[n] for n in measured], facts, self.name)
             self.places = dict(zip(measured, chosen))
+            self._warn_of_last(prompts)
+
+    def _warn_of_last(self, prompts: Sequence[TokenizedPrompt]) -> None:
+        """Warn of places that are a prompt's last token, behind which nothing can change."""
+        lasts = [
+            place.tokens.start >= len(prompts[number]) - 1 for number, places in self.places.items() for place in places
+        ]
+        if any(lasts):
+            warn(
+                f"{self.name}: {sum(lasts)} of {len(lasts)} places are a prompt's last token, behind which nothing is "
+                "predicted; their effects are 0. Name earlier tokens."
+            )
 
     @property
     def reference(self) -> Source | None:

@@ -47,7 +47,8 @@ class Site:
     also: tuple[Site, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path, str) and not _are_texts(self.path):
+        paths = (self.path,) if isinstance(self.path, str) else self.path
+        if not _are_texts(paths) or not paths or not all(path.strip() for path in paths):
             raise OptionError(
                 f"Site: path={describe_value(self.path)} is no path; give a text such as 'self_attn', or several."
             )
@@ -152,6 +153,15 @@ class Family:
             raise OptionError(
                 f"Family {self.name!r}: model_types={describe_value(self.model_types)} are no list of types; give one "
                 "such as ('llama',)."
+            )
+        optional = [site for site in (self.attention, self.mlp) if site is not None]
+        others = self.others if isinstance(self.others, tuple | list) else (self.others,)
+        wrong = next((site for site in (*optional, *others) if not isinstance(site, Site)), None)
+        if wrong is not None:
+            part = "attention" if wrong is self.attention else "mlp" if wrong is self.mlp else "others"
+            raise OptionError(
+                f"Family {self.name!r}: {part}={describe_value(getattr(self, part))} is no Site; give one such as "
+                f"Site('mlp'){' for each' if part == 'others' else ', or None where it cannot be read'}."
             )
 
     def refusal(self, config: object) -> str:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from torch import nn
 
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, did_you_mean
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of, replaced_blocks
 from bathyscope.model.anatomy.dependence import find_dependence, require_one_order
 from bathyscope.model.anatomy.family import Family
@@ -18,8 +18,11 @@ from bathyscope.model.anatomy.observing import OBSERVED_SHAPE, Observed, observe
 from bathyscope.model.anatomy.own_path import OwnPath
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.replay import unwrap
-from bathyscope.model.anatomy.sites import submodule
+from bathyscope.model.anatomy.sites import site_modules, sites_of, submodule
 from bathyscope.model.anatomy.streams import find_streams
+
+_MOST_PARTS: Final = 8
+"""Parts of a block that a message names."""
 
 
 def resolve(model: nn.Module, family: Family) -> Anatomy:
@@ -124,6 +127,30 @@ def list_blocks(model: nn.Module, family: Family) -> list[nn.Module]:
             raise ModelError(f"{family.name}: {path} holds no blocks; a model needs one at least.")
         blocks.extend(block for block in listed if family.idle is None or submodule(block, family.idle) is None)
     return blocks
+
+
+def require_sites(model: nn.Module, family: Family) -> None:
+    """Refuse a declaration of a user's own whose sites are in no block.
+
+    Families of the package cover configurations that lack a part in every block, and the checks measure what follows.
+
+    Raises:
+        ModelError: names the part, its path, and what blocks hold.
+    """
+    blocks = list_blocks(model, family)
+    if not sites_of(family, config_of(model)):
+        return
+    declared = [("attention", family.attention), ("mlp", family.mlp), *(("others", site) for site in family.others)]
+    for part, site in declared:
+        if site is None or any(True for block in blocks for _ in site_modules(block, site)):
+            continue
+        paths = list(dict.fromkeys(path for block in blocks for path, _ in block.named_modules() if path))
+        parts = [path for path in paths if "." not in path][:_MOST_PARTS]
+        raise ModelError(
+            f"{family.name}: {part} is to be read at {' or '.join(site.paths)}, which no block of "
+            f"{type(model).__name__} has; its parts: {', '.join(parts)}.{did_you_mean(site.paths[0], paths)} Give a "
+            f"path inside of a block, or {part}={'()' if part == 'others' else 'None'}."
+        )
 
 
 def _require(model: nn.Module, path: str, family: Family) -> nn.Module:

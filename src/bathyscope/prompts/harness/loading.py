@@ -22,6 +22,8 @@ from bathyscope.prompts.harness.task_names import installed_names
 WRITTEN = "generate_until"
 _SCORED = ("loglikelihood", "multiple_choice", WRITTEN)
 _NEEDED = ("lm_eval", "accelerate")
+_NO_TASK = ("Expected YAML dict", "Unknown config shape")
+"""What the harness says of a file that is well-formed and holds something else."""
 FLAG = "--data {name}=FILE (in Python: data={{{name!r}: FILE}})"
 """How ``evaluate`` and ``prune`` are given a task's documents."""
 
@@ -198,12 +200,14 @@ def _is_complete(index: Mapping[str, Any], name: object) -> bool:
 class _Named(NamedTuple):
     """A task by its name, with the harness's manager that knows it.
 
-    ``file`` holds its documents, where it is one of this disk's; None = the harness has to find them.
+    ``file`` holds its documents, where it is one of this disk's; None = the harness has to find them. ``problem`` says
+    why it cannot.
     """
 
     name: str
     manager: Any
     file: Path | None
+    problem: str = ""
 
 
 def _read_task(path: Path) -> _Named:
@@ -219,12 +223,33 @@ def _read_task(path: Path) -> _Named:
         entry = index.TaskIndex.entry_from_path(path)
         config = loader.load_yaml(path, resolve_func=False)
     except Exception as error:  # whatever is wrong with a file, it defines no task
+        if any(words in str(error) for words in _NO_TASK):
+            raise PromptError(_tells_no_task(path)) from error
         raise PromptError(f"{path} cannot be read as a task ({describe_error(error)}).") from error
     if entry is None or not isinstance(config.get("task"), str):
-        raise PromptError(f"{path} defines no task; a task's file has task: NAME, as lm-evaluation-harness reads it.")
+        raise PromptError(_tells_no_task(path))
     manager = tasks.TaskManager(include_defaults=False)
     manager.task_index[entry.name] = entry
-    return _Named(entry.name, manager, _find_documents(config, path.parent))
+    problem = _missing_split(config)
+    return _Named(entry.name, manager, _find_documents(config, path.parent), problem and f"{path}: {problem}")
+
+
+def _tells_no_task(path: Path) -> str:
+    return f"{path} defines no task; a task's file has task: NAME, as lm-evaluation-harness reads it."
+
+
+def _missing_split(config: Mapping[str, Any]) -> str:
+    """Return in words which split a task asks for that none of its files holds; empty where they hold it."""
+    files = (config.get("dataset_kwargs") or {}).get("data_files")
+    setting = "test_split" if config.get("test_split") else "validation_split"
+    split = config.get(setting)
+    if not isinstance(files, Mapping) or not isinstance(split, str) or split in files:
+        return ""
+    splits = [str(name) for name in files]
+    return (
+        f"{setting}: {split!r} is none of its data_files; they hold {', '.join(splits)}.{did_you_mean(split, splits)} "
+        "Correct one of both."
+    )
 
 
 def _find_documents(config: Mapping[str, Any], folder: Path) -> Path | None:
@@ -236,6 +261,8 @@ def _find_documents(config: Mapping[str, Any], folder: Path) -> Path | None:
 
 
 def _load_from_hub(named: _Named, as_file: str) -> list[Benchmark]:
+    if named.problem:
+        raise PromptError(named.problem)
     try:
         with cache_alone_without_network():
             loaded = named.manager.load([named.name])["tasks"]

@@ -12,7 +12,7 @@ from bathyscope.core.foreign import read_text
 from bathyscope.core.recipes import MOST_RECIPE, require_allowed
 from bathyscope.core.strict import YamlScalar, yaml_scalars
 from bathyscope.core.text import elided
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.files import check_exists
 
 YAML_FILES: Final = (".yaml", ".yml")
@@ -88,6 +88,8 @@ def _scalars_of(file: Path, task: Path) -> list[YamlScalar]:
         return list(yaml_scalars(read_text(file, most=MOST_RECIPE)))
     except OSError as error:
         raise PromptError(f"{task} cannot be read as a task: {file.name}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise PromptError(f"{file} is not UTF-8 text ({error.reason}); convert it to UTF-8.") from error
     except ValueError as error:
         reason = elided(error, _LONGEST_REASON)
         raise PromptError(f"{task} cannot be read as a task ({file.name}: {reason}).") from error
@@ -107,6 +109,8 @@ def _code_of(scalar: YamlScalar) -> str:
         # files of prompts are read by a loader that makes objects
         or (key == "use_prompt" and ":" in text and not text.startswith("qa-basic:"))
     )
+    if names_code and key == "metric":
+        return f"metric: {text}, which the harness does not have.{did_you_mean(text, _metrics())}"
     return f"{key}: {text}" if names_code else ""
 
 

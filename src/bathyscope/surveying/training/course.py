@@ -44,6 +44,8 @@ from bathyscope.surveying.training.watch import MEASURES
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
+    from bathyscope.model.adapter import Adapter
+
 _STATE: Final = "trainer_state.json"
 FIRST_LOG: Final = "first_log"
 _FIRST_FEW: Final = 3
@@ -103,6 +105,7 @@ def course(
     about: dict[str, Any] | None = None
     first_config: PreTrainedConfig | None = None
     first_adapters: str | None = None
+    first_adapter: Adapter | None = None
     first_begun: dict[str, float] | None = None
     first_error: ModelError | None = None
     remarks: Set[Remark] = frozenset()
@@ -123,6 +126,7 @@ def course(
                 with noting() as remarks:
                     about, first_begun = description(request.plan(model, source)), begun
                 first_config, first_adapters = model.hf.config, adapters_of(model.hf)
+                first_adapter = model.adapter
                 stored = read_about(folder)
                 if stored is None:  # what a claim writes into it would be this training's own evidence
                     _require_same_training(folder, sources, begun, None)
@@ -134,6 +138,9 @@ def course(
                 continue
             elif differs := shape_text(model, about["model"]):
                 warn(f"Step {step} is left out: {differs}.")
+                continue
+            elif other_base := _other_base(first_adapter, model.adapter):
+                warn(f"Step {step} is left out: {other_base}.")
                 continue
             elif config_hash(model.hf) != about[CONFIGURATION]:
                 warn(f"Step {step} is left out: {_other_settings(first_config, first_adapters, model)}.")
@@ -167,6 +174,26 @@ def _other_settings(first: PreTrainedConfig | None, first_adapters: str | None, 
         return _other_adapters(first_adapters, adapters_of(model.hf))
     more = f"; {len(values) - _FIRST_FEW} more" if len(values) > _FIRST_FEW else ""
     return f"its configuration is another than the first's ({'; '.join(values[:_FIRST_FEW])}{more})"
+
+
+def _other_base(first: Adapter | None, adapter: Adapter | None) -> str:
+    """Return in words that two adapters are of different models; empty where they are not, or are no adapters."""
+    if first is None or adapter is None or _base_of(first) == _base_of(adapter):
+        return ""
+    return (
+        f"it is an adapter of {_base_text(adapter)}, and the first's is of {_base_text(first)}. If they are one model, "
+        "say which for both (loading={'base': …}, --base)"
+    )
+
+
+def _base_of(adapter: Adapter) -> tuple[str, str | None]:
+    """Return which model an adapter belongs to, however its path is written."""
+    folder = Path(adapter.base).expanduser()
+    return (str(folder.resolve()) if folder.is_dir() else adapter.base), adapter.base_revision
+
+
+def _base_text(adapter: Adapter) -> str:
+    return adapter.base if adapter.base_revision is None else f"{adapter.base} at {adapter.base_revision}"
 
 
 def _other_adapters(first: str | None, adapters: str | None) -> str:

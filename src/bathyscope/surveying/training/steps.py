@@ -50,6 +50,9 @@ COURSE_FOLDER: Final = "course"
 """Attribute of a course: the name of its folder, which tells it from others of the same model."""
 STEP_WEIGHTS: Final = "step_weight_hashes"
 """Attribute of a course: the hash of the weights of each step; ``weight_hash`` is that of the last one."""
+STEP_PACKINGS: Final = "step_packings"
+"""Attribute of a course: how the weights of each step are stored, such as ``bitsandbytes 8-bit, per channel``."""
+_PLAIN: Final = "plain numbers"
 STEP_PRECISIONS: Final = "step_precisions"
 """Attribute of a course: the precision of the weights of each step; empty where a run does not tell it."""
 STEP_CONFIGURATIONS: Final = "step_config_hashes"
@@ -190,6 +193,7 @@ def open_course(folder: str | Path) -> Course:
             **guessing,
             STEP_WEIGHTS: [str(model.weights) for model in models],
             STEP_PRECISIONS: [model.precision or "" for model in models],
+            STEP_PACKINGS: [run.identity.unpacked_from or _PLAIN for run in runs.values()],
             STEP_CONFIGURATIONS: [model.configuration or "" for model in models],
         }
     )
@@ -300,7 +304,7 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
     first, last = (int(data["step"][place]) for place in (0, -1))
     if first == last:
         return _describe_step(data, n_blocks) + _no_interval_text(data) + _idle_text(data)
-    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}{_tell_precisions(data)}."
+    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}{_tell_precisions(data)}{_tell_packings(data)}."
     text += _tell_configurations(data) + _nothing_told(data)
     if "readable" in data:
         name, subject = _head_of(data)
@@ -325,6 +329,15 @@ def _tell_precisions(data: xr.Dataset) -> str:
         return ""
     listed = "; ".join(f"{precision} at {_first_and_last(steps)}" for precision, steps in steps_by_precision.items())
     return f", in several precisions ({listed}), so that rounding is part of what changed (load all in one dtype)"
+
+
+def _tell_packings(data: xr.Dataset) -> str:
+    """Return which steps have weights of how many bits, where some were rounded otherwise; else an empty text."""
+    steps_by_packing = _steps_by(data, STEP_PACKINGS)
+    if len(steps_by_packing) < 2:
+        return ""
+    listed = "; ".join(f"{packing} at {_first_and_last(steps)}" for packing, steps in steps_by_packing.items())
+    return f", with weights stored in several ways ({listed}), so that rounding is part of what changed"
 
 
 def _tell_configurations(data: xr.Dataset) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from support.artists import axes_titled, curve, visible_texts
 
+from bathyscope.errors import OptionError
+from bathyscope.extend.figures import draw_maps
 from bathyscope.pages.figures.of import maps
 
 SOURCES, TARGETS = 4, 7
@@ -129,3 +133,21 @@ def test_a_boundary_without_a_partner_has_no_mark() -> None:
         (mine,) = [line.get_xydata() for line in lines if len(line.get_xydata()) == TARGETS]
         assert np.isnan(mine[2, 1])
         assert np.isfinite(np.delete(mine, 2, axis=0)).all()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (lambda: found().drop_vars("r2"), "lacks r2. Give the data of what bathyscope.maps returned"),
+        (lambda: found().drop_attrs(), "lacks source_model"),
+        (lambda: xr.Dataset({"depth": ("prompt", [1.0])}), "lacks relative_error"),
+        (
+            lambda: {"relative_error": 1},
+            "data=.* is no dataset of maps; give the data of what bathyscope.maps returned",
+        ),
+        (lambda: None, "data=None is no dataset of maps"),
+    ],
+)
+def test_what_is_of_something_else_is_not_drawn(data: Callable[[], Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        draw_maps(data())

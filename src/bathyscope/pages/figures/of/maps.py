@@ -12,6 +12,7 @@ import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.core.estimates import Estimate
+from bathyscope.errors import OptionError, describe_value
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.colours import Colours
@@ -24,6 +25,21 @@ _SHOWN: Final = {
     "relative_error": ("Relative error of maps", "mean of ‖error‖ / ‖target‖ (dimensionless)"),
     "r2": ("Share of variance explained", "R² (dimensionless; below 0 drawn as 0)"),
 }
+
+_VARIABLES: Final = (
+    *_SHOWN,
+    *("best_source", "best_target", "relative_depth_source", "relative_depth_target", "direction"),
+    *("slope", "slope_low", "slope_high", "deviation", "deviation_low", "deviation_high", "deviation_chance"),
+)
+_ATTRS: Final = (
+    "source_model",
+    "target_model",
+    "prompts",
+    "fit_tokens",
+    "choose_tokens",
+    "test_tokens",
+    "test_prompts",
+)
 
 
 @dataclass(frozen=True)
@@ -50,11 +66,30 @@ def draw(data: xr.Dataset) -> Figure:
     Args:
         data: of what ``bathyscope.maps`` returns.
 
+    Raises:
+        OptionError: something else, or a part of it.
+
     Example:
         >>> from bathyscope.extend.figures import draw_maps
         >>> draw_maps(bathyscope.open("maps.nc").data).savefig("maps.png")  # doctest: +SKIP
     """
+    _require_maps(data)
     return drawing(data).alone()
+
+
+def _require_maps(data: object) -> None:
+    if not isinstance(data, xr.Dataset):
+        raise OptionError(
+            f"data={describe_value(data)} is no dataset of maps; give the data of what bathyscope.maps returned."
+        )
+    lacking = [
+        *(name for name in _VARIABLES if name not in data.variables),
+        *(name for name in _ATTRS if name not in data.attrs),
+    ]
+    if lacking:
+        raise OptionError(
+            f"This dataset is none of maps: it lacks {lacking[0]}. Give the data of what bathyscope.maps returned."
+        )
 
 
 def drawing(data: xr.Dataset) -> Drawing:
