@@ -12,6 +12,7 @@ import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.core.estimates import Estimate
+from bathyscope.errors import OptionError, describe_value
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.colours import Colours
@@ -50,10 +51,19 @@ def draw(data: xr.Dataset) -> Figure:
     Args:
         data: of what ``bathyscope.maps`` returns.
 
+    Raises:
+        OptionError: something else.
+
     Example:
         >>> from bathyscope.extend.figures import draw_maps
         >>> draw_maps(bathyscope.open("maps.nc").data).savefig("maps.png")  # doctest: +SKIP
     """
+    attrs = getattr(data, "attrs", None)
+    if not isinstance(attrs, dict) or "source_model" not in attrs:
+        raise OptionError(
+            f"data={describe_value(data)} is no result of bathyscope.maps; give what it returns, or "
+            "bathyscope.open(FILE) of what diff maps --out FILE.nc wrote."
+        )
     return drawing(data).alone()
 
 
