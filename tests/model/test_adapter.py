@@ -451,3 +451,11 @@ def test_settings_that_are_no_finite_numbers_are_refused(
     folder = changed(settings=lambda written: written.update(settings))
     with pytest.raises(ModelError, match=rf"adapter_config\.json that says {said}, and settings are finite numbers\."):
         bathyscope.load(folder)
+
+
+def test_an_adapter_is_not_its_own_base(changed: Callable[..., Path]) -> None:
+    folder = changed()
+    settings = folder / "adapter_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "base_model_name_or_path": str(folder)}))
+    with pytest.raises(ModelError, match="the base that it names is its own folder; give the model that it was train"):
+        bathyscope.load(folder)

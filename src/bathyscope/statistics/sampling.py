@@ -49,7 +49,8 @@ class Sampling:
             cluster = np.asarray(self.cluster)
             if cluster.ndim != 1:
                 raise OptionError(
-                    f"Sampling: cluster of shape {list(cluster.shape)} is not one value for each prompt; give [prompts]."
+                    f"Sampling: cluster of shape {list(cluster.shape)} is not one value for each prompt; give "
+                    "[prompts]."
                 )
             object.__setattr__(self, "cluster", cluster)  # the class is frozen, and a list may be given
 

@@ -71,7 +71,8 @@ class Task(ABC, Generic[Level]):
             )
         if not isinstance(index, SupportsIndex) or index.__index__() < 0:
             raise OptionError(
-                f"{self.name}: problem {describe_value(index)} does not exist; problems are counted from 0, in whole numbers."
+                f"{self.name}: problem {describe_value(index)} does not exist; problems are counted from 0, in whole "
+                "numbers."
             )
         levels = self.levels(split)
         turn, place = divmod(index, len(levels))

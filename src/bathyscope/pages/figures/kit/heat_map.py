@@ -125,7 +125,8 @@ class HeatMap:
         self._check_sides(where)
         if not isinstance(self.colours, Colours):
             raise OptionError(
-                f"{where}colours={describe_value(self.colours)} are no Colours; give Colours.spanning(values, 'linear')."
+                f"{where}colours={describe_value(self.colours)} are no Colours; give "
+                "Colours.spanning(values, 'linear')."
             )
         self._check_marks(where)
 
