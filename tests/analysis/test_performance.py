@@ -208,3 +208,10 @@ def test_columns_that_are_no_score_or_no_layers(changes: dict[str, Any], options
 def test_a_column_that_stands_twice() -> None:
     with pytest.raises(OptionError, match=r"several columns named 'score'; keep one"):
         bathyscope.depth_performance(pd.concat([TABLE, TABLE[["score"]] * 2], axis=1))
+
+
+def test_no_covariates_can_be_said_in_words() -> None:
+    """As in a shell, where an empty list cannot be written."""
+    found = bathyscope.depth_performance(TABLE, covariates="none").data
+    assert found.identical(bathyscope.depth_performance(TABLE, covariates=[]).data)
+    assert found.term.values.tolist() == ["intercept", "layers"]

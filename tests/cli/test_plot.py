@@ -65,3 +65,14 @@ def test_what_cannot_be_drawn_is_refused(
     assert main(["report", "plot", *arguments]) == 2
     assert words in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.iterdir())
+
+
+def test_a_panel_in_front_of_its_run_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    assert main(["report", "plot", "lens.kl", "run", "--out", "a.pdf"]) == 2
+    assert "The panel stands behind the runs: bathyscope report plot run lens.kl --out FILE." in " ".join(
+        capsys.readouterr().err.split()
+    )

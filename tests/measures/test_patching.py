@@ -317,6 +317,12 @@ def of(*lengths: int, answers: Sequence[int | None] = (), **labels: Sequence[Any
             "patching: pairs has prompt 'a' patched from 'b' twice; give each pair once.",
         ),
         (
+            of(9, 9),
+            {"pairs": [[1, "b"]]},
+            PromptError,
+            "patching: pairs has prompt 'b' patched from itself, which changes nothing; give another source.",
+        ),
+        (
             of(9, 9, 9),
             {"pairs": [["a", "b"], ["a", "c"]]},
             PromptError,

@@ -125,6 +125,7 @@ def test_a_measure_brings_what_it_needs(asked: list[str], expected: list[str]) -
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
+        ("lens drop", "Unknown measure 'lens drop'. Separate names by commas: lens,drop. Allowed"),
         (["lense"], f"Unknown measure 'lense'. Did you mean 'lens'? Allowed: {', '.join(['all', *MEASURES])}"),
         (["lens", "xyzzy"], "Unknown measure 'xyzzy'. Allowed: all,"),
         ("logit_lens", "Unknown measure 'logit_lens'. Did you mean 'lens'? Allowed"),

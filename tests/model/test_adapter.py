@@ -467,3 +467,11 @@ def test_modules_to_save_are_a_list_of_names(setting: Any, changed: Callable[...
     folder = changed(settings=lambda written: written.update(modules_to_save=setting))
     with pytest.raises(ModelError, match=r"says modules_to_save: .*, which is no list of names\. Write"):
         bathyscope.load(folder)
+
+
+def test_an_adapter_is_not_its_own_base(changed: Callable[..., Path]) -> None:
+    folder = changed()
+    settings = folder / "adapter_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "base_model_name_or_path": str(folder)}))
+    with pytest.raises(ModelError, match="the base that it names is its own folder; give the model that it was train"):
+        bathyscope.load(folder)

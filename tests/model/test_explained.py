@@ -15,7 +15,7 @@ from support import edited, zoo
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, distribute_tensor
-from transformers import LlamaForSequenceClassification, Qwen2AudioConfig
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification, Qwen2AudioConfig
 from transformers.distributed import DistributedConfig
 
 import bathyscope
@@ -75,6 +75,18 @@ def test_an_export_says_it_too(prefix: str, helps: str, folder: Path, tmp_path: 
     assert told.startswith(f"The names of all 30 tensors of {folder} begin with {prefix!r}")
     assert helps in told
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_prefix_is_seen_where_embeddings_are_tied(tmp_path: Path) -> None:
+    """The file has no unembedding, which the library misses under its own name."""
+    config = LlamaConfig(
+        vocab_size=32, hidden_size=8, intermediate_size=8, num_hidden_layers=2, num_attention_heads=2,
+        tie_word_embeddings=True,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(tmp_path)
+    rewrite(tmp_path, lambda tensors: {f"module.{name}": value for name, value in tensors.items()})
+    told = message_of(lambda: bathyscope.load(tmp_path))
+    assert "begin with 'module.', and those of its configuration do not. Save the model inside of data" in told
 
 
 def test_empty_tensors_of_scattered_trainings(folder: Path) -> None:

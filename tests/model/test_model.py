@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from support import waves, zoo
@@ -76,6 +77,11 @@ def test_a_tokenizer_is_no_precision() -> None:
     message = r"dtype must be a name such as bfloat16; .* A tokenizer goes under its name: load\(model, tokenizer=…\)\."
     with pytest.raises(ModelError, match=message):
         load(zoo.build("llama"), given)  # type: ignore[arg-type]
+
+
+def test_a_class_is_no_precision_either() -> None:
+    with pytest.raises(ModelError, match=r"such as bfloat16; the class float32 given\.$"):
+        load("somewhere", np.float32)  # type: ignore[arg-type]
 
 
 def test_a_model_made_in_memory_has_no_tokenizer() -> None:

@@ -201,3 +201,10 @@ def test_streamed_models_are_refused(tmp_path: Path) -> None:
     model = streamed.streamed(streamed.saved("llama", tmp_path / "llama"))
     with pytest.raises(ModelError, match=r"Writing reads all weights for every token, and the blocks .* are streamed"):
         bathyscope.survey(model, zoo.prompts(zoo.build("llama"), (8,)), ["lens"], write=2, progress=False)
+
+
+def test_an_end_outside_of_the_vocabulary_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = waves.loaded("llama")
+    monkeypatch.setattr(model.hf, "generation_config", GenerationConfig(eos_token_id=[3, 50_000]))
+    with pytest.warns(UserWarning, match=r"eos_token_id 50000 of the generation settings of .* is outside of its voc"):
+        surveyed("llama", questions("llama"), write=1)

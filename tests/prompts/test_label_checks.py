@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -81,3 +82,18 @@ def test_names_of_results_are_taken() -> None:
         PromptError, match="label cannot be called 'entropy', which is the name of a result of lens; re"
     ):
         require_free(["level", "entropy"], {"residual": ["norm"], "lens": ["entropy"]})
+
+
+def test_a_truth_value_next_to_a_number_is_refused() -> None:
+    require_apart(prompts({"right": True}, {"right": False}, {"level": 1}, {"level": 0.5}))
+    expected = "The label 'level' is True of prompt 'p0' and the number 2 of prompt 'p2', next to which it would be 1"
+    with pytest.raises(PromptError, match=expected):
+        require_apart(prompts({"level": True}, {}, {"level": 2}))
+
+
+def test_values_that_differ_by_white_space_are_told() -> None:
+    with pytest.warns(UserWarning, match="'easy' of prompt 'p0' and 'easy ' of prompt 'p2', which differ by white"):
+        require_apart(prompts({"kind": "easy"}, {"kind": "hard"}, {"kind": "easy "}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        require_apart(prompts({"kind": "easy"}, {"kind": "Easy"}, {"other": "easy "}))

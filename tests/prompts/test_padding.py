@@ -237,3 +237,11 @@ def test_prompts_of_which_no_two_are_equally_long_are_refused_for_three_pads_alo
         padding = find_padding([fill + row if side == "begin with" else row + fill for row in rows], side, edges)
         is_certain = padding is not None and padding.token == token and padding.is_certain
         assert is_certain == (count >= {"a pad of its own": 2, "the end pads": 3}.get(kind, 4))
+
+
+@pytest.mark.parametrize(("rows", "told"), [([[1, 1, 1, 1], [0, 1, 1]], True), ([[1, 1]], False), ([[1, 0, 2]], False)])
+def test_a_mask_in_the_place_of_ids_is_told(rows: list[list[int]], told: bool) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        require_unpadded([Prompt(ids=row) for row in rows], EdgeTokens())
+    assert any("hold 0 and 1 alone, as an attention_mask does" in str(warning.message) for warning in caught) == told

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import bathyscope
-from bathyscope import Prompt, StoreError
+from bathyscope import Prompt, PromptError, StoreError
 from bathyscope.model.reading import tokenized
 from bathyscope.runs.prompts import PROMPTS_FILE, decode_prompts
 
@@ -154,3 +154,12 @@ def test_an_earlier_run_tells_what_its_results_tell() -> None:
             ask()
     with pytest.raises(bathyscope.PromptError, match="keeps no text"):
         run.prompts.answer(0)
+
+
+@pytest.mark.parametrize("number", [3, -4, "0", 1.0])
+def test_a_prompt_that_is_not_there_is_refused(model: bathyscope.Model, number: Any) -> None:
+    for prompts in (surveyed(model).prompts, tokenized(model, GIVEN)):
+        for look in (prompts.pieces, prompts.specials, prompts.answer, lambda index: prompts.some([0, index])):
+            with pytest.raises(PromptError, match=f"There is no prompt {number!r} here; give a number from 0 to 2"):
+                look(number)
+        assert prompts.pieces(-1) == prompts.pieces(np.int64(2))

@@ -400,3 +400,18 @@ def test_a_multimodal_folder_is_loaded_surveyed_exported_and_loaded_again(tmp_pa
     less = bathyscope.load(tmp_path / "less")
     assert type(less.hf) is type(whole.hf)
     assert less.n_blocks == whole.n_blocks - 1
+
+
+def test_a_file_is_no_evidence(llama: Path, tmp_path: Path) -> None:
+    """The card would show its name."""
+    costs = tmp_path / "costs.md"
+    costs.write_text("0.1 nats")
+    for evidence in (str(costs), f" {costs}\n"):
+        with pytest.raises(OptionError, match=r"costs.md' is a file, and the card takes its text; give that"):
+            bathyscope.export(llama, "drop:1", tmp_path / "copy", evidence=evidence)
+    assert not (tmp_path / "copy").exists()
+
+
+def test_the_models_own_order_is_told(llama: Path, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="'swap:1,swap:1' is the model's own order, so that the copy has the same"):
+        bathyscope.export(llama, "swap:1,swap:1", tmp_path / "copy")

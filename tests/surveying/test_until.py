@@ -164,7 +164,9 @@ def test_what_does_not_go_together_is_refused(options: dict[str, Any], message: 
 
 
 def test_measures_without_the_readings_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"until needs the measures lens and skip, of which skip is not asked for"):
+    with pytest.raises(
+        OptionError, match=r"until needs the measures lens and skip; not asked for: skip. Add what is missing"
+    ):
         bathyscope.survey(waves.loaded("llama"), ids(), ["lens"], out=tmp_path / "r", until=0.5, progress=False)
 
 

@@ -62,3 +62,10 @@ def test_a_run_that_keeps_nothing_ends_with_the_same_weights(kept: Trained, task
 def test_steps_before_the_first_are_refused(task_recipe: Any) -> None:
     with pytest.raises(OptionError, match=r"keep=\(-1,\) is not allowed; give whole numbers from 0 on"):
         task_recipe(saving={"keep": [-1]})
+
+
+def test_a_step_behind_the_last_is_refused_before_any_training(task_recipe: Any) -> None:
+    last = task_recipe().total_steps
+    assert task_recipe(saving={"keep": [last]}).saving.keep == (last,)
+    with pytest.raises(OptionError, match=f"saving: keep={last + 1} is behind the last step, {last}; give steps up to"):
+        task_recipe(saving={"keep": [0, last + 1]})

@@ -145,7 +145,7 @@ class DepthPerformanceOptions:
 
     Args:
         score: name of the score's column.
-        covariates: columns that are controlled for; may be none.
+        covariates: columns that are controlled for; ``none`` = no others.
         fixed_effects: a constant for each family, so that only differences within families count.
         clustered: also standard errors that allow models of one family to deviate together.
         level: coverage of intervals and band.

@@ -82,6 +82,7 @@ def depth_performance(
         >>> round(float(found.coefficient.sel(term="layers")), 4)
         0.0155
     """
+    covariates = () if list(covariates) == ["none"] else covariates
     _require_others(covariates, score)
     if score in (*_TEXTS, LAYERS):
         raise OptionError(f"{score!r} cannot be the score, since it is a part of the regression already (--score).")

@@ -72,12 +72,13 @@ def _parts_of(name: str) -> tuple[str, str]:
     return (name[:1] + first).lower(), ending.lower()
 
 
-def require_writable(path: Path, *, holds: str = "") -> None:
+def require_writable(path: Path, *, holds: str = "", option: str = "out=..., --out ...") -> None:
     """Refuse a place that cannot be written, before anything is computed; nothing is left there.
 
     Args:
         path: of a file, or of a folder, which need not exist yet; nor need the folders above it.
         holds: what a folder is to hold, such as "a run"; empty = it is a file.
+        option: which argument and flag the place was given as.
 
     Raises:
         StoreError: a folder where a file is wanted, or the reverse; above it is no folder, or nothing can be written.
@@ -86,12 +87,12 @@ def require_writable(path: Path, *, holds: str = "") -> None:
     if reason and holds:
         raise StoreError(
             f"The folder {str(path)!r} cannot hold {holds}: {reason}. Nothing was computed. Make it writable, or give "
-            "another folder (out=..., --out ...)."
+            f"another folder ({option})."
         )
     if reason:
         raise StoreError(
             f"Cannot write {str(path)!r}: {reason}. Nothing was computed. Choose a folder that you can write to "
-            "(out=..., --out ...)."
+            f"({option})."
         )
 
 

@@ -288,6 +288,9 @@ def meant_by(name: str) -> str:
     plain = name.lower().replace("-", "_").replace(" ", "_")
     if plain in SYNONYMS:
         return f" Did you mean {SYNONYMS[plain]!r}?"
+    parts = name.split()
+    if len(parts) > 1 and all(part in MEASURES for part in parts):
+        return f" Separate names by commas: {','.join(parts)}."
     return did_you_mean(name, [*MEASURES])
 
 

@@ -154,6 +154,11 @@ def find_adapter(name: str, revision: str | None = None, base: str | Path | None
     chosen = str(base) if base is not None else declared
     if not isinstance(chosen, str) or not chosen.strip():
         raise ModelError(f"{name} is an adapter that does not say of which model; give it (base=, --base).")
+    if Path(chosen).is_dir() and Path(chosen).resolve() == folder.resolve():
+        raise ModelError(
+            f"{name} is an adapter, and the base that it names is its own folder; give the model that it was trained "
+            "on (base=, --base)."
+        )
     revised = settings.get("revision") if base is None else None
     return Adapter(name, folder, chosen, revised if isinstance(revised, str) and revised else None, _rank_of(settings))
 

@@ -43,7 +43,8 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
         )
     if report["missing_keys"]:
         missing = set(report["missing_keys"])
-        require_no_prefix(name, missing, unexpected)
+        # of tied tensors a file holds one, and the library misses both
+        require_no_prefix(name, missing - set(hf.all_tied_weights_keys), unexpected)
         also = (
             f"; it holds {_number(unexpected)} that the model does not know ({_listed(unexpected)})"
             if unexpected
@@ -76,6 +77,8 @@ def require_no_prefix(name: str, missing: Collection[str], unexpected: Collectio
     Raises:
         ModelError: with the prefix, and how the model inside is saved.
     """
+    if not missing:
+        return
     first = min(missing, key=len)
     prefixes = (stored.removesuffix(first) for stored in unexpected if stored.endswith(f".{first}"))
     prefix = next((text for text in prefixes if all(f"{text}{tensor}" in unexpected for tensor in missing)), None)

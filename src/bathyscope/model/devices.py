@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, describe_value
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
 
@@ -18,10 +18,9 @@ def as_dtype(dtype: str | torch.dtype) -> torch.dtype:
     if isinstance(dtype, torch.dtype):
         return dtype
     if not isinstance(dtype, str):
-        raise ModelError(
-            f"dtype must be a name such as bfloat16; {type(dtype).__name__} given. A tokenizer goes under its name: "
-            "load(model, tokenizer=…)."
-        )
+        is_tokenizer = hasattr(dtype, "convert_ids_to_tokens")
+        hint = " A tokenizer goes under its name: load(model, tokenizer=…)." if is_tokenizer else ""
+        raise ModelError(f"dtype must be a name such as bfloat16; {describe_value(dtype)} given.{hint}")
     if dtype not in _DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; allowed: {', '.join(_DTYPES)}.")
     torch_dtype: torch.dtype = getattr(torch, dtype)

@@ -7,12 +7,15 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shutil import disk_usage
+from typing import Any
 
 import torch
 from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 from safetensors import SafetensorError
 from transformers.utils import logging as library_logging
 
+from bathyscope.core.foreign import read_regular
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.model.memory import out_of_memory
 from bathyscope.model.place import similar_folders
@@ -54,9 +57,27 @@ def unloadable(name: str, error: Exception, reports: Collection[str] = ()) -> st
     hint = "" if "/" in name or Path(name).is_dir() else similar_folders(Path(name)).rstrip()
     if isinstance(error, LookupError | ArithmeticError | AttributeError | TypeError):
         # the library's own code has failed on a value of the configuration, and says nothing of which
-        hint = "Its config.json has a value that transformers cannot use; compare it with the original's."
+        what = _culprit(name, error)
+        hint = f"Its config.json has {what} that transformers cannot use; compare it with the original's."
     stop = "." if hint and not reason.endswith((".", "!", "?", "…")) else ""
     return f"{name} cannot be loaded as a causal language model: {reason}{stop}{' ' if hint else ''}{hint}"
+
+
+def _culprit(name: str, error: Exception) -> str:
+    """Name the entries of a configuration whose value the library could not look up; "a value" where none is found."""
+    try:
+        settings = read_json(read_regular(Path(name) / "config.json"))
+    except DAMAGED:
+        return "a value"
+    places = _places(settings, error.args[0]) if error.args and isinstance(error.args[0], str) else []
+    return f"a value ({', '.join(places)})" if places else "a value"
+
+
+def _places(settings: Any, value: str, path: str = "") -> list[str]:
+    """Return where a text stands in a configuration, as paths with points."""
+    if not isinstance(settings, dict):
+        return [path] if settings == value else []
+    return [place for key, inner in settings.items() for place in _places(inner, value, f"{path}.{key}".strip("."))]
 
 
 def of_other_inputs(name: str, error: Exception) -> str:

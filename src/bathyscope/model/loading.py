@@ -80,8 +80,9 @@ def load(
 
     Raises:
         OptionError: an argument of another type, or a value that is not allowed.
-        ModelError: nothing there, not a causal language model, no safetensors, missing weights, NaN or Inf in them,
-            hooks on modules, a refused family, or a check that fails (with the measured gap).
+        ModelError: a dtype, device, tokenizer or family that is none; nothing there, not a causal language model, no
+            safetensors, missing weights, NaN or Inf in them, hooks on modules, a refused family, or a check that fails
+            (with the measured gap).
 
     Example:
         >>> bathyscope.load("model", dtype="float32").n_blocks

@@ -102,6 +102,13 @@ class Writing:
         clash = next((name for name in LABELS if name in prompts.labels), None)
         if clash is not None:
             raise PromptError(f"The prompts have a label {clash!r}, which says what was written. Rename it.")
+        never = sorted(end for end in ends_of(model) if not 0 <= end < model.vocabulary)
+        if never:
+            warn(
+                f"eos_token_id {', '.join(map(str, never))} of the generation settings of {model.name} is outside of "
+                f"its vocabulary (0 to {model.vocabulary - 1}), so that it never ends a text. Was it taken from "
+                "another model?"
+            )
         most = model.max_tokens
         longest = max(prompts, key=lambda prompt: len(question_of(prompt)))
         if most is not None and len(question_of(longest)) + self.tokens > most:

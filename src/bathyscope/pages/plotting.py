@@ -14,6 +14,7 @@ from bathyscope.core.text import elided, require_text
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.figures.arguments import check_options, name_runs, read_runs
 from bathyscope.pages.figures.kind import Member, Panel, draw_for_user, fill_axes
+from bathyscope.pages.figures.kit.axes import require_axes
 from bathyscope.pages.figures.kit.curve_axes import cut_curves
 from bathyscope.pages.figures.kit.heat_map import HeatMap
 from bathyscope.pages.figures.kit.lines import curves_of, look_like, name_curves
@@ -289,11 +290,8 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
     """Refuse arguments of the wrong type before anything is drawn."""
     if not isinstance(panel, str):
         raise OptionError(f"panel={elided(repr(panel), 40)} is not the name of a panel. Give one, such as 'lens.kl'.")
-    if ax is not None and not isinstance(ax, Axes):
-        raise OptionError(
-            f"ax={elided(repr(ax), 40)} is of type {type(ax).__name__}. Give axes of plt.subplots(...), or None for a "
-            "new figure."
-        )
+    if ax is not None:
+        require_axes(ax, ", or None for a new figure")
     if ax is not None and width is not None:
         raise OptionError("width= is of a new figure, and ax= has its own. Leave out one of them.")
     length = isinstance(width, int | float) and not isinstance(width, bool) and width > 0

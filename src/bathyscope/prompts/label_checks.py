@@ -5,7 +5,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from bathyscope.core.text import elided
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
 
 RESERVED_LABELS: Final = frozenset(
@@ -90,10 +90,10 @@ def require_exact(prompts: Sequence[TokenizedPrompt]) -> None:
 
 
 def require_apart(prompts: Sequence[TokenizedPrompt]) -> None:
-    """Refuse a text next to the number that it reads as, since both would be groups of one name.
+    """Refuse a text next to the number that it reads as, since both would be groups of one name, and the like.
 
     Raises:
-        PromptError: with the two prompts.
+        PromptError: with the two prompts; also of truth values next to numbers.
     """
     for name in dict.fromkeys(name for prompt in prompts for name in prompt.labels):
         texts: dict[str, str] = {}
@@ -108,6 +108,36 @@ def require_apart(prompts: Sequence[TokenizedPrompt]) -> None:
                 f"The label {name!r} is the text {alike!r} of prompt {texts[alike]!r} and the number {alike} of prompt "
                 f"{numbers[alike]!r}, which read alike but are two groups; give it as a text or as a number everywhere."
             )
+        _require_no_mixture(name, prompts)
+        _warn_of_blanks(name, texts)
+
+
+def _require_no_mixture(name: str, prompts: Sequence[TokenizedPrompt]) -> None:
+    """Refuse truth values next to numbers, with which they would become 1 and 0."""
+    values = [(prompt.id, prompt.labels[name]) for prompt in prompts if name in prompt.labels]
+    truth = next(((id_, value) for id_, value in values if isinstance(value, bool)), None)
+    number = next(
+        ((id_, value) for id_, value in values if isinstance(value, int | float) and not isinstance(value, bool)), None
+    )
+    if truth is not None and number is not None:
+        raise PromptError(
+            f"The label {name!r} is {truth[1]} of prompt {truth[0]!r} and the number {number[1]} of prompt "
+            f"{number[0]!r}, next to which it would be {int(truth[1])}; give it as a truth value or as a number "
+            "everywhere."
+        )
+
+
+def _warn_of_blanks(name: str, texts: Mapping[str, str]) -> None:
+    """Tell of values that differ by white space alone: two groups that read alike."""
+    first: dict[str, str] = {}
+    for text, prompt in texts.items():
+        other = first.setdefault(" ".join(text.split()), text)
+        if other != text:
+            warn(
+                f"The label {name!r} is {elided(other, 40)!r} of prompt {texts[other]!r} and {elided(text, 40)!r} of "
+                f"prompt {prompt!r}, which differ by white space alone and are two groups. Is one of them mistyped?"
+            )
+            return
 
 
 def require_free(labels: Iterable[str], results: Mapping[str, Collection[Hashable]]) -> None:

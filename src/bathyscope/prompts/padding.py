@@ -93,6 +93,11 @@ def require_unpadded(prompts: Sequence[Prompt], edges: EdgeTokens) -> None:
         PromptError: padded ids, with what to give instead.
     """
     rows = [tuple(prompt.ids) for prompt in prompts if prompt.ids]
+    if rows and max(map(len, rows)) >= _LONG_RUN and set().union(*rows) <= {0, 1}:
+        warn(
+            f"All {len(rows)} prompts of token ids hold 0 and 1 alone, as an {MASK} does, and are measured as text; if "
+            f"it is one, give the tokenizer's whole result, or its {IDS}."
+        )
     for side in ("begin with", "end in"):
         padding = find_padding(rows, side, edges)
         if padding is None:

@@ -144,12 +144,8 @@ def is_token_ids(value: Any) -> bool:
 
 def _token_ids(source: Any) -> tuple[int, ...]:
     items = source.tolist() if hasattr(source, "tolist") else source
-    # Python takes bytes for numbers, and a text or a mapping without anything in it for none
-    if (
-        not isinstance(items, Iterable)
-        or isinstance(items, bytes | bytearray | Mapping | Set)
-        or (isinstance(items, str) and not items)
-    ):
+    # Python takes bytes for numbers, and a text for a list of letters
+    if not isinstance(items, Iterable) or isinstance(items, str | bytes | bytearray | Mapping | Set):
         raise PromptError(f"ids= must be a list of whole numbers, not {describe_value(source)}.")
     # Python's own numbers by the million, as of a long document, are looked at in one pass
     items = tuple(items)

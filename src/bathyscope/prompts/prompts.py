@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.core.tables import html_table
 from bathyscope.core.text import legible
-from bathyscope.errors import PromptError, warn
+from bathyscope.errors import PromptError, describe_value, warn
 from bathyscope.prompts.parts import clusters, copies_in, drawn_together, parts
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.tokenizer import pieces, special_places, tokenizer_hash
@@ -140,12 +140,20 @@ class Prompts(Sequence[TokenizedPrompt]):
             return self.record.tokenizer_hash
         return None if self.tokenizer is None else tokenizer_hash(self.tokenizer)
 
+    def _require(self, index: object) -> None:
+        """Refuse what is no number of a prompt here; -1 is the last."""
+        if not isinstance(index, SupportsIndex) or not -len(self.items) <= index.__index__() < len(self.items):
+            raise PromptError(
+                f"There is no prompt {describe_value(index)} here; give a number from 0 to {len(self.items) - 1}."
+            )
+
     def pieces(self, index: int) -> tuple[str, ...]:
         """The text of every token of a prompt; where prompts were given as ids, the ids as text.
 
         Raises:
-            PromptError: they come from a run that keeps no text.
+            PromptError: there is no such prompt, or they come from a run that keeps no text.
         """
+        self._require(index)
         if self.record is None:
             return tuple(pieces(self.items[index].ids, self.tokenizer))
         if self.record.pieces is None:
@@ -157,18 +165,22 @@ class Prompts(Sequence[TokenizedPrompt]):
 
     def specials(self, index: int) -> tuple[int, ...]:
         """The places of a prompt's special tokens, such as BOS and marks of turns; none where they are unknown."""
+        self._require(index)
         if self.record is None:
             return special_places(self.items[index].ids, self.tokenizer)
         return () if self.record.specials is None else self.record.specials[index]
 
     def answer(self, index: int) -> str | None:
         """The text of a prompt's answer tokens; None for a prompt without an answer."""
+        self._require(index)
         tokens = self.items[index].answer_tokens
         texts = self.pieces(index)
         return None if tokens is None else "".join(texts[-tokens:])
 
     def some(self, chosen: Sequence[int]) -> Prompts:
         """Some of the prompts, by their numbers."""
+        for number in chosen:
+            self._require(number)
         saved, items = self.record, tuple(self.items[number] for number in chosen)
         if saved is not None:
             pieces = None if saved.pieces is None else tuple(saved.pieces[number] for number in chosen)

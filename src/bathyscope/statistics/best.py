@@ -19,7 +19,7 @@ from scipy import stats
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import bootstrap_interval, small_sample
-from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights
+from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights, require_sampling
 from bathyscope.statistics.strata import Strata
 
 _ROUNDING = 1e-12
@@ -57,7 +57,7 @@ def compared_with_best(
         strata: of the prompts, whose means are combined; None = all prompts count alike.
 
     Raises:
-        OptionError: no candidate or no prompt.
+        OptionError: no candidate, no prompt, or no sampling.
 
     Example:
         >>> from bathyscope.extend.statistics import compared_with_best
@@ -143,6 +143,7 @@ def _resampled(
     values: ArrayLike, sampling: Sampling, strata: Strata | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means, those of each resample [candidates, resamples], and the weights of what is drawn."""
+    require_sampling(sampling)
     observed = np.asarray(values, dtype=np.float64)
     if observed.ndim != 2 or 0 in observed.shape:
         raise OptionError(f"Values to compare are [candidates, prompts]; an array of shape {observed.shape} was given.")

@@ -19,7 +19,7 @@ from scipy import stats
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.options import Share, convert
 from bathyscope.statistics.inputs import numbers_by_prompt, positive_weights, require_limits
-from bathyscope.statistics.sampling import Sampling, cluster_weights
+from bathyscope.statistics.sampling import Sampling, cluster_weights, require_sampling
 
 _USUAL: Final = Sampling()
 
@@ -163,7 +163,8 @@ def mean_interval(
         weights: [prompts], positive, of a weighted mean; None = ones.
 
     Raises:
-        OptionError: not one number for each prompt, a weight that is not positive, or a mean outside of the limits.
+        OptionError: not one number for each prompt, a weight that is not positive, a mean outside of the limits, or no
+            sampling.
 
     Example:
         >>> from bathyscope.extend.statistics import Sampling, mean_interval
@@ -171,6 +172,7 @@ def mean_interval(
         >>> low < 4.5 < high
         True
     """
+    require_sampling(sampling)
     numbers = numbers_by_prompt(values, "values")
     weights_P = positive_weights(weights, numbers.size)
     sampled_weights = cluster_weights(weights_P, sampling.cluster)

@@ -26,7 +26,7 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError, describe_value
 from bathyscope.statistics.bootstrap import BIAS_FACTOR, SmallSample, bias_of, small_sample
 from bathyscope.statistics.reading import Reading
-from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights, resample_counts
+from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights, require_sampling, resample_counts
 from bathyscope.statistics.uncertainty import Agreed, Uncertainty, agree
 
 
@@ -139,7 +139,7 @@ def contrast(
         bound: above 0: values within ±bound are as good as none; None = not asked.
 
     Raises:
-        OptionError: no terms, or a sampling with clusters.
+        OptionError: no terms, no sampling, or one with clusters.
 
     Example:
         >>> from bathyscope.extend.statistics import Reading, Term, contrast
@@ -152,6 +152,7 @@ def contrast(
     """
     if not cohorts or not all(terms and all(isinstance(term, Term) for term in terms) for terms in cohorts):
         raise OptionError("cohorts are lists of one Term(reading, coefficient) or more; give [[Term(reading, 1.0)]].")
+    require_sampling(sampling)
     if sampling.cluster is not None:
         raise OptionError(
             "Readings have their own clusters; leave cluster out of the sampling, and give it to Reading."

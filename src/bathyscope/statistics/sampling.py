@@ -10,8 +10,11 @@ from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError, describe_value
-from bathyscope.options import Range, Seed, Share, require_allowed
+from bathyscope.options import Range, Seed, Share, convert, require_allowed
 from bathyscope.statistics.inputs import require_one_by_prompt
+
+_PROMPTS: Final = Annotated[int, Range(0)]
+_TIMES: Final = Annotated[int, Range(1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,8 @@ class Sampling:
             ``Reading`` or ``Curves`` has its clusters there, since these are cut to the prompts that have a value.
 
     Raises:
-        OptionError: no whole number of resamples, or a level or a seed out of range.
+        OptionError: no whole number of resamples, a level or a seed out of range, or clusters that are not one value
+            for each prompt.
 
     Example:
         >>> from bathyscope.extend.statistics import Sampling
@@ -41,6 +45,14 @@ class Sampling:
 
     def __post_init__(self) -> None:
         require_allowed(self, "Sampling")
+        if self.cluster is not None:
+            cluster = np.asarray(self.cluster)
+            if cluster.ndim != 1:
+                raise OptionError(
+                    f"Sampling: cluster of shape {list(cluster.shape)} is not one value for each prompt; give "
+                    "[prompts]."
+                )
+            object.__setattr__(self, "cluster", cluster)  # the class is frozen, and a list may be given
 
     @property
     def record(self) -> dict[str, Any]:
@@ -60,6 +72,18 @@ OF_DIFFERENCES: Final = Sampling(resamples=2000)
 """For what has a p-value, which is never below 1 / (resamples + 1) and is corrected for many tests."""
 
 
+def require_sampling(sampling: object) -> None:
+    """Refuse what is no sampling.
+
+    Raises:
+        OptionError: something else.
+    """
+    if not isinstance(sampling, Sampling):
+        raise OptionError(
+            f"sampling={describe_value(sampling)} is no Sampling; give one such as Sampling(resamples=1000, level=0.95)."
+        )
+
+
 def resample_counts(
     n_prompts: int, resamples: int, rng: np.random.Generator, cluster: IntArray | None = None
 ) -> FloatArray:
@@ -75,7 +99,8 @@ def resample_counts(
         cluster: [prompts], prompts of one number are drawn together; None = each for itself.
 
     Raises:
-        OptionError: ``rng`` is no generator of numpy, or the clusters are not one for each prompt.
+        OptionError: ``rng`` is no generator of numpy, numbers that are not whole or out of range, or clusters that are
+            not one for each prompt.
 
     Example:
         >>> from bathyscope.extend.statistics import resample_counts
@@ -85,6 +110,8 @@ def resample_counts(
     """
     if not isinstance(rng, np.random.Generator):
         raise OptionError(f"rng={describe_value(rng)} draws nothing; give numpy.random.default_rng(seed).")
+    convert(_PROMPTS, n_prompts, "n_prompts")
+    convert(_TIMES, resamples, "resamples")
     if cluster is not None:
         require_one_by_prompt(cluster, "cluster", n_prompts)
         numbers, member = np.unique(cluster, return_inverse=True)

@@ -12,18 +12,20 @@ how much of one the prompts leave possible.
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
-from bathyscope.options import Share, convert
+from bathyscope.options import Range, Seed, Share, convert
 from bathyscope.statistics.bootstrap import Interval
 from bathyscope.statistics.inputs import numbers_by_prompt, require_one_by_prompt
 
 FEWEST = 3
 """Prompts below which a slope is not told from chance at all: two points always lie on a line."""
+_SIGNS: Final = Annotated[int, Range(1)]
 _CHUNK = 1 << 22
 _LEVERAGE_ONE = 1 - 1e-9
 
@@ -73,7 +75,8 @@ def trend(
         seed: of the signs.
 
     Raises:
-        OptionError: not one number of each kind for each prompt, or a coverage that is no share.
+        OptionError: not one number of each kind for each prompt, a coverage that is no share, or no whole number of
+            permutations.
 
     Example:
         >>> from bathyscope.extend.statistics import trend
@@ -82,6 +85,8 @@ def trend(
         (1.17, True)
     """
     convert(Share, coverage, "coverage")
+    convert(_SIGNS, permutations, "permutations")
+    convert(Seed, seed, "seed")
     y, x, member = _paired(scores, difficulty, cluster)
     what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)
     if units < FEWEST:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from bathyscope.core.calls import takes
 from bathyscope.core.paths import require_writable
 from bathyscope.core.schedule_text import names_runs
 from bathyscope.core.text import elided
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.model import AnyModel, Model, alone
 from bathyscope.model.place import here
 from bathyscope.runs.folder import folder_path
@@ -79,6 +80,7 @@ def export(
             f"revision={revision!r} is of a model on the hub, and the model given is in memory already; leave revision "
             "out, or give the model's name."
         )
+    _require_text(evidence)
     target = Path() if folder is None else folder_path(folder, "folder")
     if emit is None:
         require_apart(here(str(model)) if isinstance(model, str | Path) else None, target)
@@ -93,6 +95,8 @@ def export(
         source = source_of(model, revision, weights=emit is None)
         _require_block_numbers(schedule)
         chosen = schedule_for(schedule, source.n_blocks)
+        if emit is None and chosen.is_standard:
+            warn(f"{str(schedule)!r} is the model's own order, so that the copy has the same blocks.")
         if emit is not None:
             dtype = str(getattr(source.config, "dtype", None) or "bfloat16").removeprefix("torch.")
             model_revision = model.revision if isinstance(model, Model) else revision
@@ -121,6 +125,15 @@ def _require_one_result(folder: Any, emit: Any) -> None:
         raise OptionError(
             f"export() writes a checkpoint into a folder (--out), or gives a text by emit= (--emit); {what} asked for, "
             "give one of them."
+        )
+
+
+def _require_text(evidence: str) -> None:
+    """Refuse the name of a file in place of its text, which the card would show as the evidence."""
+    if os.path.isfile(evidence.strip()):
+        raise OptionError(
+            f"evidence={evidence.strip()!r} is a file, and the card takes its text; give that (in a shell "
+            '--evidence "$(cat FILE)").'
         )
 
 

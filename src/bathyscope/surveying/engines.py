@@ -247,8 +247,8 @@ def _require_readings(measures: Collection[str]) -> None:
     missing = [name for name in NEEDED if name not in measures]
     if missing:
         raise OptionError(
-            f"until needs the measures {' and '.join(NEEDED)}, of which {' and '.join(missing)} is not asked for. Add "
-            "it (--measures), or leave until out."
+            f"until needs the measures {' and '.join(NEEDED)}; not asked for: {', '.join(missing)}. Add what is "
+            "missing (--measures), or leave until out."
         )
 
 

@@ -80,7 +80,7 @@ def test_what_is_no_lens_is_refused(tmp_path: Path) -> None:
         open_lens(tmp_path / "weights.safetensors")
     whole = lens().save(tmp_path / "lens.safetensors").read_bytes()
     (tmp_path / "cut.safetensors").write_bytes(whole[:-40])
-    with pytest.raises(StoreError, match=r"is no whole Jacobian lens .* Fit it again"):
+    with pytest.raises(StoreError, match=r"is no whole Jacobian lens .* Fit it again, or give a file"):
         open_lens(tmp_path / "cut.safetensors")
 
 

@@ -341,3 +341,8 @@ def test_it_says_what_it_is() -> None:
     assert list(lens.to_dataframe().index) == list(lens.boundaries)
     with pytest.raises(OptionError, match=f"no matrix of boundary 99; it has those of 0 to {lens.boundaries[-1]}"):
         lens.matrix(99)
+
+
+def test_one_long_prompt_needs_company_and_no_length() -> None:
+    with pytest.raises(PromptError, match=r"1 of 1 have them\. Give more prompts\."):
+        bathyscope.fit_lens(waves.loaded("llama"), prompts("llama")[:1], skip_first=FIRST, progress=False)

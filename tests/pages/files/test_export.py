@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -125,3 +126,26 @@ def test_a_figure_without_a_heading_keeps_no_room_for_one() -> None:
     assert bare.get_figheight() == pytest.approx(sum(row.size[1] for row in panels[::2]), abs=0.01)
     assert headed.get_figheight() > bare.get_figheight()
     assert not [text for text, _ in visible_texts(bare) if text == "model on data"]
+
+
+@pytest.mark.parametrize("save", [save_figures, save_panels])
+def test_a_picture_of_the_users_own_is_not_replaced(save: Any, tmp_path: Path) -> None:
+    """Found before anything is drawn into the folder; what was drawn here before is replaced."""
+    written = save(SMALL, tmp_path, ["svg"])
+    assert save(SMALL, tmp_path, ["svg"]) == written
+    own = next(path for path in reversed(written) if path.suffix == ".svg")
+    for path in written:
+        path.unlink()
+    own.write_text("<svg>mine</svg>")
+    with pytest.raises(StoreError, match=rf"{own.name}' exists and is not a picture that bathyscope wrote"):
+        save(SMALL, tmp_path, ["svg"])
+    assert own.read_text() == "<svg>mine</svg>"
+    assert os.listdir(tmp_path) == [own.name]
+
+
+@pytest.mark.parametrize("save", [save_figures, save_panels])
+def test_the_message_names_the_flag_of_figures(save: Any, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    with pytest.raises(StoreError, match=r"give another folder \(folder=..., --figures ...\)"):
+        save(SMALL, taken, ["svg"])

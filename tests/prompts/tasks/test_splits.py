@@ -120,6 +120,7 @@ def test_a_problem_without_steps_is_written_without() -> None:
         (0, "test", "pointer_chasing: 'test' is no split.* Allowed: train, interpolate, extrapolate"),
         (0, "extra", r"'extra' is no split. Did you mean 'extrapolate'\?"),
         (-1, "train", "pointer_chasing: problem -1 does not exist; problems are counted from 0"),
+        ("0", "train", "pointer_chasing: problem '0' does not exist; problems are counted from 0, in whole numbers"),
     ],
 )
 def test_refused(index: int, split: str, message: str) -> None:

@@ -7,7 +7,7 @@ from support import waves
 
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.benchmarks.variants import Variant, runnable, variants
+from bathyscope.surgery.benchmarks.variants import Variant, require_forms, runnable, variants
 
 
 def test_each_kind_at_every_place_after_the_normal_model() -> None:
@@ -64,3 +64,14 @@ def test_what_cannot_run_is_left_out_or_refused() -> None:
     for asked in ([" drop:1"], "swap:2, drop:1"):
         with pytest.raises(ModelError, match="drop:1 cannot run"):
             runnable(variants(asked, 5), checks, asked)
+
+
+def test_one_order_in_two_spellings_is_one_schedule() -> None:
+    found = variants(["drop:1", "drop:01", "order:0-2-3-4", "order:0-1-2-3-4"], 5)
+    assert [one.name for one in found] == ["standard", "drop:1"]
+
+
+def test_the_forms_of_a_benchmark_are_listed() -> None:
+    with pytest.raises(OptionError, match=r"'dorp'\. Did you mean 'drop'\? Allowed: drop, swap, parallel, repeat:5"):
+        require_forms("drop:1,dorp")
+    require_forms("drop,swap,parallel,repeat:5,standard,drop:3,order:0-2-1,dropruns:1")

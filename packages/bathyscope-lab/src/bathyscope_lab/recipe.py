@@ -284,6 +284,11 @@ class Recipe:
             raise OptionError("stages is empty; give at least one shape of batches, such as {context: 256, batch: 16}.")
         if untils != sorted(set(untils)) or untils[-1] != 1.0:
             raise OptionError(f"stages end at {untils}; allowed: rising shares of the run, the last one 1.0.")
+        if late := [step for step in self.saving.keep if step > self.total_steps]:
+            raise OptionError(
+                f"saving: keep={late[0]} is behind the last step, {self.total_steps}; give steps up to it, or a larger "
+                "budget."
+            )
 
     def _check_origin(self) -> None:
         if (self.model is None) == (self.base is None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,6 +52,8 @@ def plot_command(
             f"Give a run and a panel: {name_command('plot')} runs/qwen lens.kl --out kl.pdf. "
             f"{name_command('list')} panels lists all."
         )
+    if os.path.isdir(panel) and not os.path.isdir(runs[0]):
+        raise OptionError(f"The panel stands behind the runs: {name_command('plot')} {panel} {runs[0]} --out FILE.")
     if out is None:
         raise OptionError(f"Nothing to write: give --out FILE, which ends in {_list_endings()}.")
     format_ = out.suffix.removeprefix(".").lower()

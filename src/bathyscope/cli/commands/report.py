@@ -81,7 +81,7 @@ def report_command(
 
         check_page(request.page_options["out"])
     if figures is not None:
-        require_writable(figures, holds="figures")
+        require_writable(figures, holds="figures", option="folder=..., --figures ...")
     opened, acts = _open_folders(runs, partial)
     if prompts is not None:
         opened = [run.select(prompts=prompts) for run in opened]

@@ -92,7 +92,8 @@ def _read_own_file(place: Path) -> tuple[FittedLens, int | None]:
     except (SafetensorError, *DAMAGED) as error:
         reason = elided(error, 80)
         raise StoreError(
-            f"{place} is no whole Jacobian lens ({type(error).__name__}: {reason}). Fit it again."
+            f"{place} is no whole Jacobian lens ({type(error).__name__}: {reason}). Fit it again, or give a file that "
+            "fit_lens(…).save wrote."
         ) from error
     return FittedLens(origin, boundaries, sums_HBDD, counts, squares_B), unfinished
 

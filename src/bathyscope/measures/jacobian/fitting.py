@@ -91,9 +91,11 @@ class LensFit:
         numbers = [n for n, length in enumerate(lengths) if length >= self.skip_first + 2]
         shortest = f"at least {self.skip_first + 2} tokens (skip_first={self.skip_first} and the last are left out)"
         if len(numbers) < FEWEST_PROMPTS:
+            enough = len(numbers) == len(lengths)
+            cure = "Give more prompts" if enough else "Give longer prompts, or a smaller skip_first"
             raise PromptError(
                 f"A Jacobian lens is fitted to at least {FEWEST_PROMPTS} prompts of {shortest}; {len(numbers)} of "
-                f"{len(lengths)} have them. Give longer prompts, or a smaller skip_first."
+                f"{len(lengths)} have them. {cure}."
             )
         if len(numbers) < len(lengths):
             warn(f"{len(lengths) - len(numbers)} of {len(lengths)} prompts have not {shortest}; they are left out.")

@@ -98,10 +98,17 @@ class Panel:
                 f"Panel {self.name!r}: draw={describe_value(self.draw)} cannot be called; give a function that takes a "
                 "figure and fills it."
             )
-        if not all(0 < inches < math.inf for inches in self.size):
+        if not _is_size(self.size):
             raise OptionError(
-                f"Panel {self.name!r}: size={self.size} is no size; give width and height in inches above 0."
+                f"Panel {self.name!r}: size={describe_value(self.size)} is no size; give width and height in "
+                "inches above 0."
             )
+
+
+def _is_size(size: object) -> bool:
+    """Whether width and height are two lengths."""
+    lengths = size if isinstance(size, tuple | list) else ()
+    return len(lengths) == 2 and all(isinstance(inches, int | float) and 0 < inches < math.inf for inches in lengths)
 
 
 @dataclass(frozen=True)
@@ -205,7 +212,7 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
         panels: one or more.
 
     Raises:
-        OptionError: no panel, or something else in place of one.
+        OptionError: no panel, or something else in place of a list of them.
 
     Example:
         >>> from bathyscope.extend.figures import Panel, arrange
@@ -213,7 +220,7 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
         >>> len(arrange("Loss by epoch", [loss]).subfigs)
         1
     """
-    if not panels or not all(isinstance(panel, Panel) for panel in panels):
+    if not isinstance(panels, Sequence) or not panels or not all(isinstance(panel, Panel) for panel in panels):
         raise OptionError(
             f"panels={describe_value(panels)} are not one Panel or more; give a list such as [Panel(name, draw, alt)]."
         )

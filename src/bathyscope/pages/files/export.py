@@ -6,6 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from bathyscope.core.output import write_output
+from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError
 from bathyscope.pages.comparison.side_by_side import side_by_side
@@ -30,14 +31,14 @@ def save_figures(
 
     Raises:
         OptionError: nothing to draw; a format other than png, svg and pdf; an argument of the wrong type.
-        StoreError: the folder cannot be written.
+        StoreError: the folder cannot be written, or holds an SVG file of that name that was not drawn here.
     """
     check_options(options)
     check_formats(formats)
     runs = read_runs(run)
     if len(runs) != 1:
         raise OptionError(f"save_figures takes one run, not {len(runs)}. For several runs use save_side_by_side.")
-    require_writable(given_path(folder, "folder"), holds="figures")
+    require_writable(given_path(folder, "folder"), holds="figures", option="folder=..., --figures ...")
     (run,) = runs
     heading = _write_heading([run], options)
     figures = {name: arrange(heading, drawing.panels) for name, drawing in drawings(run, options).items()}
@@ -59,11 +60,11 @@ def save_side_by_side(
 
     Raises:
         OptionError: a format other than png, svg and pdf.
-        StoreError: the folder cannot be written.
+        StoreError: the folder cannot be written, or holds an SVG file of that name that was not drawn here.
     """
     check_options(options)
     check_formats(formats)
-    require_writable(given_path(folder, "folder"), holds="figures")
+    require_writable(given_path(folder, "folder"), holds="figures", option="folder=..., --figures ...")
     runs = read_runs(runs)
     heading = _write_heading(runs, options)
     figures = {name: arrange(heading, drawing.panels) for name, drawing in side_by_side(runs, options, names).items()}
@@ -78,10 +79,10 @@ def _write_heading(runs: Sequence[Run], options: FigureOptions | None) -> str:
 
 
 def _save_figures(figures: Mapping[str, Figure], folder: str | Path, formats: Sequence[str]) -> list[Path]:
-    written = []
-    for name, figure in figures.items():
-        for format_ in formats:
-            path = given_path(folder, "folder") / f"{name}.{format_}"
-            write_output(path, render(figure, format_))
-            written.append(path)
-    return written
+    place = given_path(folder, "folder")
+    files = {place / f"{name}.{format_}": figure for name, figure in figures.items() for format_ in formats}
+    for path in files:
+        require_own_picture(path)
+    for path, figure in files.items():
+        write_output(path, render(figure, path.suffix[1:]))
+    return list(files)

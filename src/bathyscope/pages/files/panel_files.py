@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bathyscope.core.csv_text import csv_text
 from bathyscope.core.output import write_output
+from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.pages.figures.arguments import check_options, read_one_run
 from bathyscope.pages.figures.kind import draw_panel
@@ -26,13 +27,13 @@ def save_panels(
 
     Raises:
         OptionError: nothing to draw; a format other than png, svg and pdf; an argument of the wrong type.
-        StoreError: the folder cannot be written.
+        StoreError: the folder cannot be written, or holds an SVG file of that name that was not drawn here.
     """
     import pandas as pd
 
     check_options(options)
     check_formats(formats)
-    require_writable(given_path(folder, "folder"), holds="figures")
+    require_writable(given_path(folder, "folder"), holds="figures", option="folder=..., --figures ...")
     run = read_one_run(run, "save_panels")
     written: list[Path] = []
 
@@ -40,8 +41,11 @@ def save_panels(
         written.append(given_path(folder, "folder") / name)
         write_output(written[-1], content)
 
-    kinds = figures_of(run)
-    for name, drawing in drawings(run, options).items():
+    kinds, drawn = figures_of(run), drawings(run, options)
+    for name, drawing in drawn.items() if "svg" in formats else ():
+        for panel in drawing.panels:
+            require_own_picture(given_path(folder, "folder") / f"{name}.{panel.name}.svg")
+    for name, drawing in drawn.items():
         for panel in drawing.panels:
             panel_figure = draw_panel(panel, PAGE if panel.size[0] > style.PAIRED_UP_TO else COLUMN)
             for format_ in formats:

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, SupportsIndex, TypeVar
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.prompts.tasks.problem import SPLITS, Problem, Split
 
 Level = TypeVar("Level", int, str)
@@ -69,8 +69,11 @@ class Task(ABC, Generic[Level]):
             raise OptionError(
                 f"{self.name}: {split!r} is no split.{did_you_mean(str(split), SPLITS)} Allowed: {', '.join(SPLITS)}."
             )
-        if index < 0:
-            raise OptionError(f"{self.name}: problem {index} does not exist; problems are counted from 0.")
+        if not isinstance(index, SupportsIndex) or index.__index__() < 0:
+            raise OptionError(
+                f"{self.name}: problem {describe_value(index)} does not exist; problems are counted from 0, in whole "
+                "numbers."
+            )
         levels = self.levels(split)
         turn, place = divmod(index, len(levels))
         # A generator for each problem, so that none depends on how many were drawn before it.

@@ -3,13 +3,18 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from bathyscope.errors import ModelError, OptionError, warn
+from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
 from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.options import items_of
 from bathyscope.schedule import Schedule, Scheduling, require_form
 
 NORMAL = "standard"
+_SEVERAL: Final = ("drop", "swap", "parallel", "repeat")
+"""Names of a schedule at every block."""
+_SINGLE: Final = ("standard", "drop", "swap", "repeat", "parallel", "order", "dropruns", "loops")
+"""What the text of a single one begins with."""
 _WINDOWS = re.compile(r"repeat:(\d+)$")
 _ONE = re.compile(r"(drop|swap|repeat):(\d+)(?:\+(\d+))?$")
 _SIDE_BY_SIDE = re.compile(r"parallel:[\d+-]+$")
@@ -37,7 +42,11 @@ class Variant:
 def variants(schedules: Sequence[str | Scheduling], n_blocks: int) -> tuple[Variant, ...]:
     """Return the normal model first, then the schedules (as ``evaluate`` takes them), each once."""
     names = [NORMAL, *(name for text in _schedule_texts(schedules) for name in _expand_names(text, n_blocks))]
-    return tuple(_parse_variant(name, n_blocks) for name in dict.fromkeys(names))
+    found: dict[Schedule, Variant] = {}
+    for name in names:
+        variant = _parse_variant(name, n_blocks)
+        found.setdefault(variant.schedule, variant)  # one order may be written in several ways, such as drop:01
+    return tuple(found.values())
 
 
 def runnable(
@@ -66,8 +75,19 @@ def require_forms(schedules: str | Scheduling | Sequence[str | Scheduling]) -> N
     """
     several = [schedules] if isinstance(schedules, Scheduling) else items_of(schedules)
     for text in (item.strip() for item in several if isinstance(item, str)):
-        if text not in ("drop", "swap", "parallel", "repeat", "") and not _WINDOWS.match(text):
-            require_form(text)
+        if text not in (*_SEVERAL, "") and not _WINDOWS.match(text):
+            _require_form(text)
+
+
+def _require_form(text: str) -> None:
+    """Refuse what is neither a schedule nor a name for several of them; commas separate schedules here."""
+    if re.split("[:,]", text)[0] not in _SINGLE:
+        raise OptionError(
+            f"Unknown schedule {text!r}.{did_you_mean(text, (*_SEVERAL, *_SINGLE))} Allowed: drop, swap, "
+            "parallel, repeat:5 (each at every block), or single ones: standard, drop:5, swap:3, repeat:8+5, "
+            "repeat:8+5x2, parallel:3+4, order:0-2-1."
+        )
+    require_form(text)
 
 
 def _schedule_texts(schedules: str | Scheduling | Sequence[str | Scheduling]) -> list[str]:

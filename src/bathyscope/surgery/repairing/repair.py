@@ -100,7 +100,7 @@ def repair(
         require_clock(clock, minutes)
         folder = None if state is None else folder_path(state, "state")
         if folder is not None:
-            require_writable(folder, holds="the state of a training")
+            require_writable(folder, holds="the state of a training", option="state=..., --state ...")
         require_calibration(calibration)
         for prompts in (calibration, test):
             require_there(prompts)

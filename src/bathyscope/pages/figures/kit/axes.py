@@ -1,14 +1,31 @@
 """Axes of figures: places of ticks, and scales with plain numbers."""
 
 import math
+from typing import Annotated, Final
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from bathyscope.errors import OptionError
+from bathyscope.core.text import elided
+from bathyscope.errors import OptionError, describe_value
+from bathyscope.options import Range, convert
 from bathyscope.pages.figures.kit import style
+
+_ONE_OR_MORE: Final = Annotated[int, Range(1)]
+
+
+def require_axes(ax: object, otherwise: str = "") -> None:
+    """Refuse what is no axes of matplotlib; ``otherwise`` is what else may be given.
+
+    Raises:
+        OptionError: something else.
+    """
+    if not isinstance(ax, Axes):
+        raise OptionError(
+            f"ax={elided(repr(ax), 40)} is of type {type(ax).__name__}. Give axes of plt.subplots(...){otherwise}."
+        )
 
 
 def head_figure(figure: FigureBase, heading: str) -> None:
@@ -20,13 +37,17 @@ def whole_numbers(most: int = 9) -> MaxNLocator:
     """Return a locator of ticks at whole numbers, about ``most`` of them.
 
     Args:
-        most: ticks.
+        most: ticks, 1 or more.
+
+    Raises:
+        OptionError: no whole number of 1 or more.
 
     Example:
         >>> from bathyscope.extend.figures import whole_numbers
         >>> whole_numbers(4).tick_values(0, 6).tolist()
         [0.0, 2.0, 4.0, 6.0]
     """
+    convert(_ONE_OR_MORE, most, "most")
     return MaxNLocator(nbins=most, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
 
 
@@ -53,6 +74,9 @@ def log_axis(ax: Axes) -> None:
     Args:
         ax: with curves; the vertical axis is changed.
 
+    Raises:
+        OptionError: no axes.
+
     Example:
         >>> from matplotlib.figure import Figure
         >>> from bathyscope.extend.figures import log_axis
@@ -62,6 +86,7 @@ def log_axis(ax: Axes) -> None:
         >>> ax.get_yscale()
         'log'
     """
+    require_axes(ax)
     # Clipping would draw zeros as a line to the bottom of the picture, as if they had been measured there.
     ax.set_yscale("log", nonpositive="mask")
     low, high = ax.get_ylim()
@@ -78,6 +103,9 @@ def bent_axis(ax: Axes, linear: float) -> None:
         ax: with curves; the vertical axis is changed.
         linear: the size, above 0.
 
+    Raises:
+        OptionError: no axes, or no size above 0.
+
     Example:
         >>> from matplotlib.figure import Figure
         >>> from bathyscope.extend.figures import bent_axis
@@ -87,8 +115,11 @@ def bent_axis(ax: Axes, linear: float) -> None:
         >>> ax.get_yscale()
         'symlog'
     """
-    if not 0 < linear < math.inf:
-        raise OptionError(f"linear={linear} is no size that an axis is linear up to; give a number above 0.")
+    require_axes(ax)
+    if not isinstance(linear, int | float) or not 0 < linear < math.inf:
+        raise OptionError(
+            f"linear={describe_value(linear)} is no size that an axis is linear up to; give a number above 0."
+        )
     ax.set_yscale("symlog", linthresh=linear, linscale=1.0)
     ax.margins(y=0.05)
     low, high = ax.get_ylim()

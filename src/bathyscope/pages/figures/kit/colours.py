@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.pages.figures.kit import style
+from bathyscope.statistics.inputs import as_numbers
 
 Kind = Literal["linear", "log", "signed"]
 
@@ -54,10 +55,15 @@ class Colours:
                 f"Colours: kind={describe_value(self.kind)} is unknown.{did_you_mean(str(self.kind), get_args(Kind))} "
                 f"Allowed: {', '.join(get_args(Kind))}."
             )
-        if not self.low <= self.high or (self.kind == "log" and self.low <= 0):
+        ends = (self.low, self.high)
+        if (
+            not all(isinstance(end, int | float) for end in ends)
+            or not self.low <= self.high
+            or (self.kind == "log" and self.low <= 0)
+        ):
             raise OptionError(
-                f"Colours: low={self.low} and high={self.high} are no range; give the lower value first, and above 0 "
-                "of a log scale."
+                f"Colours: low={describe_value(self.low)} and high={describe_value(self.high)} are no range; give the "
+                "lower value first, and above 0 of a log scale."
             )
 
     @classmethod
@@ -67,7 +73,11 @@ class Colours:
         It ends at the largest value (in size, where signed). If it clips, it ends at the 99.5th percentile where a few
         values would otherwise leave all others in nearly the same colour. A logarithmic range covers at most four
         decades.
+
+        Raises:
+            OptionError: no numbers, or an unknown kind.
         """
+        values = as_numbers(values, "values", "an array of them")
         sizes = np.abs(values[np.isfinite(values)])
         high = _find_ceiling(sizes, clips)
         if kind == "signed":

@@ -13,11 +13,12 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.text import elided
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, describe_value
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import log_ticks, whole_numbers
 from bathyscope.pages.figures.kit.colours import Colours
 from bathyscope.pages.figures.kit.texts import drawn_text, measure_text
+from bathyscope.statistics.inputs import as_numbers
 
 _TOKEN_POINTS: Final = 7
 _MARK_POINTS: Final = 4.5
@@ -51,6 +52,9 @@ class Side:
         marked: places with a triangle.
         start: index of the first place, of a map of some blocks.
 
+    Raises:
+        OptionError: pieces that are no list of texts.
+
     Example:
         >>> from bathyscope.extend.figures import Side
         >>> Side("block (0-based index)", "block").find_span(range(2, 5))
@@ -62,6 +66,12 @@ class Side:
     pieces: tuple[str, ...] | None = None
     marked: tuple[int, ...] = ()
     start: int = 0
+
+    def __post_init__(self) -> None:
+        if self.pieces is not None and (
+            isinstance(self.pieces, str) or not all(isinstance(piece, str) for piece in self.pieces)
+        ):
+            raise OptionError(f"Side {self.label!r}: pieces={describe_value(self.pieces)} are no list of texts.")
 
     def find_span(self, blocks: range) -> slice | None:
         """Return the places of these blocks, or of the boundaries around them; None for a side without a depth."""
@@ -81,6 +91,10 @@ class HeatMap:
         hatched: rows that should have values and have none.
         starred: cells (row, column) with a star, whose meaning ``quantity`` says.
         key: maps with the same key show the same thing in different runs; the title where empty.
+
+    Raises:
+        OptionError: values that are no map of numbers, sides and colours that are none, pieces that are not one for
+            each row or column, and hatched rows and starred cells that the map does not have.
 
     Example:
         >>> from bathyscope.extend.figures import Colours, HeatMap, Side
@@ -103,10 +117,37 @@ class HeatMap:
     key: str = ""
 
     def __post_init__(self) -> None:
-        if np.ndim(self.values) != 2:
+        where = f"HeatMap {self.title!r}: "
+        # The class is frozen, and a list of lists is a map too.
+        object.__setattr__(self, "values", as_numbers(self.values, f"{where}values", "an array of them"))
+        if self.values.ndim != 2:
+            raise OptionError(f"{where}values of shape {list(self.values.shape)} are no map; give [rows, columns].")
+        self._check_sides(where)
+        if not isinstance(self.colours, Colours):
             raise OptionError(
-                f"HeatMap {self.title!r}: values of shape {list(np.shape(self.values))} are no map; give [rows, "
-                "columns]."
+                f"{where}colours={describe_value(self.colours)} are no Colours; give "
+                "Colours.spanning(values, 'linear')."
+            )
+        self._check_marks(where)
+
+    def _check_sides(self, where: str) -> None:
+        """Refuse sides that are none, and texts of places that are not one for each."""
+        for name, side, places in zip(("rows", "columns"), (self.rows, self.columns), self.values.shape):
+            if not isinstance(side, Side):
+                raise OptionError(f"{where}{name}={describe_value(side)} is no Side; give Side(label, short).")
+            if side.pieces is not None and len(side.pieces) != places:
+                raise OptionError(f"{where}{len(side.pieces)} pieces for {places} {name}; give one for each.")
+
+    def _check_marks(self, where: str) -> None:
+        """Refuse marks at places that the map does not have."""
+        rows, columns = (
+            range(side.start, side.start + places) for side, places in zip((self.rows, self.columns), self.values.shape)
+        )
+        if any(row not in rows for row in self.hatched):
+            raise OptionError(f"{where}hatched={self.hatched} are no rows of a map of {len(rows)}.")
+        if any(row not in rows or column not in columns for row, column in self.starred):
+            raise OptionError(
+                f"{where}starred={self.starred} are no cells (row, column) of a map of {len(rows)} × {len(columns)}."
             )
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import FigureBase
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, describe_value
 from bathyscope.pages.figures.kind import Member, Panel, Shared
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import head_figure
@@ -78,7 +78,7 @@ def make_panel(
         columns: at most this many in a row.
 
     Raises:
-        OptionError: no map, or no column.
+        OptionError: no list of maps, or no column.
 
     Example:
         >>> from bathyscope.extend.figures import Colours, HeatMap, Side, heat_map_panel
@@ -88,6 +88,8 @@ def make_panel(
         >>> heat_map_panel("erasure", [heat], "Erasing one token").name
         'erasure'
     """
+    if not isinstance(maps, Sequence) or not all(isinstance(heat, HeatMap) for heat in maps):
+        raise OptionError(f"maps={describe_value(maps)} are no list of maps; give one such as [HeatMap(...)].")
     if not maps or columns < 1:
         raise OptionError(f"{len(maps)} maps in {columns} columns are no panel; give one or more of each.")
     first = maps[0].colours

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope import labels
+from bathyscope.options import Range, convert
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.summary import Summary, Weighting, summarise
 from bathyscope.pages.figures.options import FigureOptions
@@ -58,17 +59,24 @@ def nth_look(i: int) -> Look:
     return Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)], LINES[i // len(_COLOURS) % len(LINES)])
 
 
+_COUNT: Final = Annotated[int, Range(0)]
+
+
 def looks(count: int) -> list[Look]:
     """Return the looks of the first ``count`` series: each its colour, marker and line style.
 
     Args:
         count: of the series.
 
+    Raises:
+        OptionError: no whole number of 0 or more.
+
     Example:
         >>> from bathyscope.extend.figures import looks
         >>> [look.marker for look in looks(3)]
         ['o', 's', '^']
     """
+    convert(_COUNT, count, "count")
     return [nth_look(i) for i in range(count)]
 
 
