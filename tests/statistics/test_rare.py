@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +11,7 @@ import pytest
 from support.fresh import fresh_module
 
 from bathyscope.statistics.bootstrap import mean_intervals
-from bathyscope.statistics.rare import FEWEST_PROMPTS, outward_mean_intervals
+from bathyscope.statistics.rare import FEWEST_PROMPTS, bounded_intervals, carried_by_few, outward_mean_intervals
 from bathyscope.statistics.sampling import Sampling
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "cost_coverage.py"
@@ -46,6 +47,78 @@ def test_the_prompt_more_is_a_draw_of_its_own() -> None:
     [more] = mean_intervals(np.append(values, [[further]], axis=0), alone)
     [outward] = outward_mean_intervals(values, Sampling(resamples=200, level=0.9, cluster=cluster))
     assert outward.low == pytest.approx(more.low)
+
+
+def test_a_far_prompt_shows_that_few_carry_a_cost() -> None:
+    even = np.arange(10.0)
+    assert carried_by_few(even[:, None]).tolist() == [False]
+    # the median is 4.5 and half of the prompts are 2.5 from it: 30 more is the farthest of the rest
+    for far, few in ((4.5 + 30 - 0.1, False), (4.5 + 30 + 0.1, True)):
+        assert carried_by_few(np.where(even == 9, far, even)[:, None]).tolist() == [few]
+        assert carried_by_few(np.where(even == 9, -far, -even)[:, None]).tolist() == [few]
+
+
+@pytest.mark.parametrize(("prompts", "expected"), [(7, [True] * 3), (8, [False, True, False])])
+def test_one_cost_that_few_carry_speaks_for_others_of_few_prompts(prompts: int, expected: list[bool]) -> None:
+    values = np.random.default_rng(0).uniform(size=(prompts, 3))
+    values[0, 1] = 90.0
+    assert carried_by_few(values).tolist() == expected
+
+
+def test_most_costs_that_few_carry_speak_for_all() -> None:
+    values = np.random.default_rng(0).uniform(size=(12, 3))
+    values[0, :2] = 90.0
+    assert carried_by_few(values).all()
+
+
+def test_costs_that_agree_but_for_rounding_tell_nothing_of_others_and_follow_them() -> None:
+    """A block that does nothing costs nothing; one that no prompt needed may be needed by others."""
+    alike = 1e-9 * np.random.default_rng(0).standard_cauchy(size=12)
+    even = np.random.default_rng(1).uniform(size=12)
+    few = np.array([5.0, *[0.0] * 11])
+    assert carried_by_few(np.stack([alike, even], axis=1)).tolist() == [False, False]
+    assert carried_by_few(np.stack([alike, even, even, few], axis=1)).tolist() == [True, False, False, True]
+
+
+def test_a_cost_without_values_is_carried_by_none() -> None:
+    values = np.stack([np.full(12, np.nan), np.random.default_rng(1).uniform(size=12)], axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert carried_by_few(values).tolist() == [False, False]
+
+
+@pytest.mark.parametrize(("clusters", "bounded"), [(39, False), (40, True)])
+def test_clusters_are_counted_and_not_prompts(clusters: int, bounded: bool) -> None:
+    values = np.zeros((80, 1))
+    values[:4] = 5.0
+    sampling = Sampling(resamples=200, cluster=np.arange(80) % clusters)
+    few = carried_by_few(values)
+    assert few.all()
+    [ends] = bounded_intervals(mean_intervals(values, sampling), few, values, sampling)
+    assert np.isfinite(ends).all() == bounded
+
+
+def test_intervals_that_are_given_hold_at_every_number_of_prompts(benchmark: ModuleType) -> None:
+    """Of costs of real models, those that few prompts carry among them; an interval that is not given misses nothing."""
+    for name, costs in benchmark.populations().items():
+        for size in (4, 8, 20):
+            given, held, worst = benchmark.given_coverage(costs, size, DRAWS)
+            assert worst < 0.15, (name, size)
+            assert held > 0.9 or given < 0.25, (name, size)
+    costs = benchmark.populations()["answers, permutations_12"]
+    assert benchmark.coverage(costs, 8, DRAWS, mean_intervals)[0] < 0.75
+
+
+@pytest.mark.parametrize("size", [4, 8, 20])
+def test_the_block_that_costs_least_is_seldom_bounded_too_low(benchmark: ModuleType, size: int) -> None:
+    """As prune chooses it on so many prompts, and bounds it on as many others."""
+    for name, costs in benchmark.populations().items():
+        plain, given, bounded = benchmark.chosen_too_low(costs, size, DRAWS)
+        assert bounded <= 0.15, name
+        if name == "answers, permutations_12":
+            assert plain > 0.2
+        if name.startswith(("problems", "windows")):
+            assert given > 0.85, name
 
 
 def test_without_a_value_there_is_no_interval() -> None:
