@@ -27,6 +27,15 @@ IDLE: Final = 0.01
 """Nats below which the cost of a block is idle, as in ``surveying/training/steps.py``."""
 SIZES: Final = (4, 8, 12, 20, 24, 40)
 RESAMPLES: Final = 200
+BOUNDS: Final = (
+    "plain hold",
+    "given",
+    "of these hold",
+    "given and wrong, worst block",
+    "chosen: plain too low",
+    "chosen: given",
+    "chosen: given and too low",
+)
 Intervals = Callable[[FloatArray, Sampling], list[Interval]]
 
 
@@ -105,23 +114,19 @@ def chosen_too_low(costs_PL: FloatArray, size: int, draws: int) -> tuple[float, 
 
 def print_bounds(sizes: Sequence[int], draws: int) -> None:
     """Print how often intervals are given and hold, and how often that of what costs least ends too low."""
-    heads = (
-        "plain",
-        "given",
-        "of those hold",
-        "given and wrong, worst block",
-        "chosen: plain too low",
-        "given",
-        "wrong",
-    )
-    print(f"| population | prompts | {' | '.join(heads)} |")
-    print(f"|---|{'---:|' * (1 + len(heads))}")
+    print(f"| population | prompts | {' | '.join(BOUNDS)} |")
+    print(f"|---|{'---:|' * (1 + len(BOUNDS))}")
     for name, costs_PL in populations().items():
         for size in sizes:
-            plain, _, _ = coverage(costs_PL, size, draws, mean_intervals)
-            shares = [plain, *given_coverage(costs_PL, size, draws), *chosen_too_low(costs_PL, size, draws)]
-            cells = ["–" if np.isnan(share) else f"{100 * share:.0f}" for share in shares]
+            cells = ["–" if np.isnan(share) else f"{share:.0f}" for share in bounds_row(costs_PL, size, draws)]
             print(f"| {name} | {size} | {' | '.join(cells)} |", flush=True)
+
+
+def bounds_row(costs_PL: FloatArray, size: int, draws: int) -> list[float]:
+    """Return the columns ``BOUNDS`` of one population and number of prompts, in per cent."""
+    plain, _, _ = coverage(costs_PL, size, draws, mean_intervals)
+    shares = [plain, *given_coverage(costs_PL, size, draws), *chosen_too_low(costs_PL, size, draws)]
+    return [100 * share for share in shares]
 
 
 def print_kinds(sizes: Sequence[int], draws: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Container
 from pathlib import Path
 from types import ModuleType
 
@@ -99,7 +100,7 @@ def test_clusters_are_counted_and_not_prompts(clusters: int, bounded: bool) -> N
 
 
 def test_intervals_that_are_given_hold_at_every_number_of_prompts(benchmark: ModuleType) -> None:
-    """Of costs of real models, those that few prompts carry among them; an interval that is not given misses nothing."""
+    """Of costs of real models, also of those that few prompts carry; an interval that is not given misses nothing."""
     for name, costs in benchmark.populations().items():
         for size in (4, 8, 20):
             given, held, worst = benchmark.given_coverage(costs, size, DRAWS)
@@ -107,6 +108,63 @@ def test_intervals_that_are_given_hold_at_every_number_of_prompts(benchmark: Mod
             assert held > 0.9 or given < 0.25, (name, size)
     costs = benchmark.populations()["answers, permutations_12"]
     assert benchmark.coverage(costs, 8, DRAWS, mean_intervals)[0] < 0.75
+
+
+def page_rows(benchmark: ModuleType) -> tuple[str, dict[tuple[str, int], list[float]]]:
+    """Return what the page says below its table of bounds, and the columns of that by population and prompts."""
+    page = (BENCHMARK.parents[1] / "docs" / "design" / "intervals.md").read_text(encoding="utf-8")
+    table, text = page.split(f"| {' | '.join(benchmark.BOUNDS)} |", 1)[1].split("\n\n", 1)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+    rows = {(name, int(size)): [float(number.replace("–", "nan")) for number in row] for name, size, *row in cells}
+    return " ".join(text.split("## Reading a depth")[0].split()), rows
+
+
+def test_the_page_says_what_its_table_says(benchmark: ModuleType) -> None:
+    text, rows = page_rows(benchmark)
+    assert {size for _, size in rows} == {4, 8, 12, 20, 40}
+    assert {name for name, _ in rows} == set(benchmark.populations())
+
+    def spread(column: int, sizes: Container[int], *names: str) -> str:
+        values = [row[column] for (name, size), row in rows.items() if size in sizes and name.startswith(names or "")]
+        low, high = f"{np.nanmin(values):.0f}", f"{np.nanmax(values):.0f}"
+        return low if low == high else f"{low} to {high}"
+
+    fewer, below = (4, 8, 12), (4, 8, 12, 20)
+    twelve, eight = "answers, permutations_12", "answers, permutations_8"
+    assert (
+        f"At 20 prompts those that are given hold in {spread(2, (20,))} %, at 40 in {spread(2, (40,))} %, "
+        f"with fewer than 20 in {spread(2, fewer)} %: the {rows[eight, 8][2]:.0f} % are of permutations_8 with 8 "
+        f"prompts, where {rows[eight, 8][1]:.0f} % are given."
+    ) in text
+    assert (
+        f"answers of permutations_12 have {spread(1, below, twelve)} % of their intervals and those of permutations_8 "
+        f"{spread(1, below, eight)} %"
+    ) in text
+    assert f"with 4 prompts {spread(1, (4,), 'problems', 'windows')} % of the costs of problems and texts" in text
+    assert (
+        f"in {spread(4, below, twelve)} % of draws of permutations_12 and in {spread(4, below, eight)} % of "
+        f"permutations_8; what is given does so in {spread(6, below, twelve, eight)} %."
+    ) in text
+
+
+def test_the_farthest_of_answers_is_much_farther_than_that_of_problems(benchmark: ModuleType) -> None:
+    def farthest(name: str) -> np.ndarray:
+        costs = benchmark.populations()[name]
+        draws = costs[np.random.default_rng(0).integers(len(costs), size=(300, 20))]
+        distance = np.abs(draws - np.median(draws, axis=1, keepdims=True))
+        with np.errstate(divide="ignore"):
+            return np.asarray(distance.max(axis=1) / np.median(distance, axis=1))
+
+    for name in ("problems, depth_6", "problems, depth_12", "windows, depth_6"):
+        assert ((farthest(name) > 2) & (farthest(name) < 8)).mean() > 0.75, name
+    assert (farthest("answers, permutations_12") > 1000).mean() > 0.5
+
+
+@pytest.mark.parametrize("name", ["answers, permutations_8", "answers, permutations_12", "problems, depth_12"])
+def test_the_page_has_the_numbers_of_the_benchmark(benchmark: ModuleType, name: str) -> None:
+    written = page_rows(benchmark)[1][name, 8]
+    # a draw in two hundred may fall on the other side of an end where a machine rounds otherwise
+    np.testing.assert_allclose(written, benchmark.bounds_row(benchmark.populations()[name], 8, 200), atol=1.0)
 
 
 @pytest.mark.parametrize("size", [4, 8, 20])

@@ -78,7 +78,7 @@ class ByPlace:
 
     @cached_property
     def intervals(self) -> list[Interval]:
-        """95 % intervals over prompts, or clusters; NaN ends with fewer than two, and of costs see ``why_unbounded``."""
+        """95 % intervals over prompts, or clusters; NaN ends with fewer than two, and where a cost is ``unbounded``."""
         intervals = mean_intervals(self.by_prompt, self._sampling, limits=self.limits)
         return self._bounded(intervals, self._sampling) if self.is_cost else intervals
 

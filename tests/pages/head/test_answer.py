@@ -85,7 +85,7 @@ def costing_few(prompts: int, expensive: int) -> Run:
 
 
 def test_a_block_that_few_prompts_need_is_not_called_cheap() -> None:
-    """Two of thirty prompts need block 1, which costs 0.03 nats on average, and other prompts may need it more often."""
+    """Two of thirty prompts need block 1, which costs 0.03 nats on average; of other prompts more may need it."""
     run = costing_few(30, expensive=2)
     cost = cost_of_leaving_out(run)
     assert cost is not None
