@@ -115,7 +115,7 @@ def test_costs_that_few_prompts_carry_have_no_upper_end() -> None:
     values[:, 1] = [2.0, 1.5, *[0.001] * 5, *[0.0] * 5]
     cost = costing(values)
     assert cost.unbounded == (1,)
-    assert "need 40 different prompts" in cost.why_unbounded
+    assert "need 40 different prompts or clusters" in cost.why_unbounded
     assert [np.isnan(ends).tolist() for ends in cost.intervals] == [[False, False], [True, True], [False, False]]
     # that it costs something at least is not understated
     assert np.isfinite(cost.joint_intervals[1].low)
@@ -139,7 +139,7 @@ def test_forty_prompts_bound_what_few_of_them_carry() -> None:
 def test_three_prompts_bound_no_cost(prompts: int) -> None:
     cost = costing(np.random.default_rng(0).normal(0.02, 0.005, size=(prompts, 2)))
     assert cost.unbounded == (0, 1)
-    assert cost.why_unbounded == "intervals of costs need 4 different prompts, better ten or more"
+    assert cost.why_unbounded == "intervals of costs need 4 different prompts or clusters, better ten or more"
     assert np.isnan(cost.intervals).all()
 
 

@@ -93,7 +93,8 @@ class ByPlace:
             return intervals
         bounded = self._bounded(intervals, joint_sampling(self.by_prompt, self._sampling))
         return [
-            Interval(ends.low if math.isnan(own.low) else own.low, own.high) for ends, own in zip(intervals, bounded)
+            Interval(plain.low if math.isnan(ends.low) else ends.low, ends.high)
+            for plain, ends in zip(intervals, bounded)
         ]
 
     @cached_property
@@ -116,10 +117,10 @@ class ByPlace:
         if not self.unbounded:
             return ""
         if self.enough_prompts == FEWEST_OF_SHAPE:
-            return f"intervals of costs need {FEWEST_OF_SHAPE} different prompts, better ten or more"
+            return f"intervals of costs need {FEWEST_OF_SHAPE} different prompts or clusters, better ten or more"
         return (
             "few of the prompts make up most of such costs, and others may cost more; "
-            f"their intervals need {ENOUGH_OF_FEW} different prompts"
+            f"their intervals need {ENOUGH_OF_FEW} different prompts or clusters"
         )
 
     def _bounded(self, intervals: list[Interval], sampling: Sampling) -> list[Interval]:

@@ -95,7 +95,7 @@ def test_a_block_that_few_prompts_need_is_not_called_cheap() -> None:
     assert found.blocks == (2,)
     assert found.cheap.endswith(
         "Of block 1 it is open: few of the prompts make up most of such costs, and others may cost more; their "
-        "intervals need 40 different prompts."
+        "intervals need 40 different prompts or clusters."
     )
     # ten prompts none of which needs it, next to a block that few need
     assert answer(costing_few(10, expensive=1)).blocks == (2,)
@@ -113,7 +113,10 @@ def test_where_few_prompts_carry_every_cost_no_block_is_cheap() -> None:
 
 def test_costs_of_three_prompts_are_not_bounded() -> None:
     found = answer(costing([2.5, 0.0, 0.3], prompts=3))
-    assert found.cheap == "No block is named as cheap: intervals of costs need 4 different prompts, better ten or more."
+    assert (
+        found.cheap
+        == "No block is named as cheap: intervals of costs need 4 different prompts or clusters, better ten or more."
+    )
 
 
 def test_a_block_whose_cost_is_open_is_not_said_to_be_costly() -> None:

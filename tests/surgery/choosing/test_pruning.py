@@ -264,7 +264,7 @@ def test_a_cost_that_few_prompts_carry_proves_no_bound(model: Model, monkeypatch
     plan = pruned(model, drop=1)
     assert plan.data.attrs["few_carry"] == 1
     assert np.isnan(plan.table[["test_cost_low", "test_cost_high"]].iloc[0]).all()
-    assert "(without an interval: few prompts carry it, and 40 test prompts would bound it)" in plan.text
+    assert "(without an interval: few prompts carry it, and 40 test prompts or clusters would bound it)" in plan.text
     [plain] = mean_intervals(plan.data["cost"].values[:1].T, Sampling())
     with pytest.raises(PruningError, match=r"costs .* nats \(without an interval: few prompts carry it, and 40 "):
         pruned(model, max_cost=2 * plain.high)

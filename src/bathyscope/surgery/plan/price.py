@@ -103,7 +103,7 @@ class Price:
             return ""
         if self.combining is not None:
             return ": few prompts of a domain carry it"
-        return f": few prompts carry it, and {ENOUGH_OF_FEW} test prompts would bound it"
+        return f": few prompts carry it, and {ENOUGH_OF_FEW} test prompts or clusters would bound it"
 
     @property
     def base(self) -> str:
