@@ -1,6 +1,6 @@
 """How often intervals of a block's cost hold the truth, on costs of real models that are stored prompt by prompt.
 
-    python benchmarks/cost_coverage.py
+    python benchmarks/cost_coverage.py [--bounds]
 
 A population is the prompts of one model and text whose costs are in ``results/drop_costs.json``: nats that leaving out
 each block adds. Prompts are drawn from it with replacement; the truth is the mean over all of it.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.statistics.bootstrap import Interval, mean_intervals
-from bathyscope.statistics.rare import outward_mean_intervals
+from bathyscope.statistics.rare import bounded_intervals, carried_by_few, outward_mean_intervals
 from bathyscope.statistics.sampling import Sampling
 
 STORED: Final = Path(__file__).parent / "results" / "drop_costs.json"
@@ -27,6 +27,15 @@ IDLE: Final = 0.01
 """Nats below which the cost of a block is idle, as in ``surveying/training/steps.py``."""
 SIZES: Final = (4, 8, 12, 20, 24, 40)
 RESAMPLES: Final = 200
+BOUNDS: Final = (
+    "plain hold",
+    "given",
+    "of these hold",
+    "given and wrong, worst block",
+    "chosen: plain too low",
+    "chosen: given",
+    "chosen: given and too low",
+)
 Intervals = Callable[[FloatArray, Sampling], list[Interval]]
 
 
@@ -63,22 +72,85 @@ def called_idle(costs_PL: FloatArray, size: int, draws: int, intervals: Interval
     return float(wrong.max()) if wrong.size else np.nan
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--prompts", type=int, nargs="+", default=list(SIZES))
-    options = parser.parse_args()
+def bounded(costs_PL: FloatArray, sampling: Sampling) -> list[Interval]:
+    """Return the intervals of costs that pages print; NaN where they give none."""
+    plain = mean_intervals(costs_PL, sampling)
+    return bounded_intervals(plain, carried_by_few(costs_PL), costs_PL, sampling)
+
+
+def given_coverage(costs_PL: FloatArray, size: int, draws: int) -> tuple[float, float, float]:
+    """Return the share of intervals that are given, the share of those that hold, and of draws in which one misses.
+
+    The last is of the worst block.
+    """
+    ends = drawn_ends(costs_PL, size, draws, 0.95, bounded)
+    truth = costs_PL.mean(axis=0)
+    is_given = ~np.isnan(ends[..., 0])
+    held = is_given & (ends[..., 0] <= truth) & (truth <= ends[..., 1])
+    share = float(held.sum() / is_given.sum()) if is_given.any() else np.nan
+    return float(is_given.mean()), share, float((is_given & ~held).mean(axis=0).max())
+
+
+def chosen_too_low(costs_PL: FloatArray, size: int, draws: int) -> tuple[float, float, float]:
+    """Choose the cheapest block on some prompts and bound its cost on as many others, as ``prune`` does.
+
+    Returns:
+        How often the upper end of the plain interval is below the truth; how often one is given; how often one that is
+        given is below the truth.
+    """
+    rng = np.random.default_rng([size, len(costs_PL), 1])
+    truth, outcomes = costs_PL.mean(axis=0), []
+    for draw in range(draws):
+        calibration, test = costs_PL[rng.integers(len(costs_PL), size=(2, size))]
+        block = int(calibration.mean(axis=0).argmin())
+        sampling = Sampling(RESAMPLES, 0.95, seed=draw)
+        plain = mean_intervals(test[:, [block]], sampling)
+        few = carried_by_few(np.append(calibration[:, block], test[:, block])[:, None])
+        [ends] = bounded_intervals(plain, few, test[:, [block]], sampling)
+        outcomes.append([plain[0].high < truth[block], not np.isnan(ends.high), ends.high < truth[block]])
+    too_low, is_given, given_too_low = np.mean(outcomes, axis=0)
+    return float(too_low), float(is_given), float(given_too_low)
+
+
+def print_bounds(sizes: Sequence[int], draws: int) -> None:
+    """Print how often intervals are given and hold, and how often that of what costs least ends too low."""
+    print(f"| population | prompts | {' | '.join(BOUNDS)} |")
+    print(f"|---|{'---:|' * (1 + len(BOUNDS))}")
+    for name, costs_PL in populations().items():
+        for size in sizes:
+            cells = ["–" if np.isnan(share) else f"{share:.0f}" for share in bounds_row(costs_PL, size, draws)]
+            print(f"| {name} | {size} | {' | '.join(cells)} |", flush=True)
+
+
+def bounds_row(costs_PL: FloatArray, size: int, draws: int) -> list[float]:
+    """Return the columns ``BOUNDS`` of one population and number of prompts, in per cent."""
+    plain, _, _ = coverage(costs_PL, size, draws, mean_intervals)
+    shares = [plain, *given_coverage(costs_PL, size, draws), *chosen_too_low(costs_PL, size, draws)]
+    return [100 * share for share in shares]
+
+
+def print_kinds(sizes: Sequence[int], draws: int) -> None:
+    """Print how often two kinds of intervals hold, and how often they call a block idle that is not."""
     kinds: dict[str, Intervals] = {"plain": mean_intervals, "outward": outward_mean_intervals}
     print("| population | prompts | plain (worst block; truth above) | outward | idle, plain | idle, outward |")
     print("|---|---:|---|---|---:|---:|")
     for name, costs_PL in populations().items():
-        for size in options.prompts:
+        for size in sizes:
             cells = []
             for intervals in kinds.values():
-                held, worst, above = coverage(costs_PL, size, options.draws, intervals)
+                held, worst, above = coverage(costs_PL, size, draws, intervals)
                 cells.append(f"{100 * held:.0f} ({100 * worst:.0f}; {100 * above:.0f})")
-            cells += [f"{100 * called_idle(costs_PL, size, options.draws, kind):.0f}" for kind in kinds.values()]
+            cells += [f"{100 * called_idle(costs_PL, size, draws, kind):.0f}" for kind in kinds.values()]
             print(f"| {name} | {size} | {' | '.join(cells)} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--prompts", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--bounds", action="store_true", help="of intervals that are only given where they hold")
+    options = parser.parse_args()
+    print_bounds(options.prompts, options.draws) if options.bounds else print_kinds(options.prompts, options.draws)
 
 
 if __name__ == "__main__":

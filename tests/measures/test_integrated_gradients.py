@@ -80,6 +80,34 @@ def test_parity_of_the_published_fault_in_the_baseline() -> None:
         assert relative(right.sel(site=site, prompt=0).attribution, wanted, scale) > 0.1
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt_neox", "gemma2", "granite"])
+def test_parity_of_logits_with_one_pass_per_step(name: str) -> None:
+    """Also where logits are capped or scaled."""
+    model = zoo.build(name)
+    (ids,) = zoo.prompts(model, (5,))
+    found = attributions(waves.loaded(name), [ids], [2], mode="exact", steps=STEPS, target="logit")
+    of_probability = attributions(waves.loaded(name), [ids], [2], mode="exact", steps=STEPS)
+    for site in ("block", "attention", "mlp"):
+        wanted, completeness = naive_gradients.integrated(model, ids, 2, site, POINTS, target="logit")
+        own, scale = found.sel(site=site, prompt=0), float(np.abs(wanted).max())
+        assert relative(own.attribution, wanted, scale) < 5e-5
+        assert relative(own.completeness, completeness, scale) < 5e-5
+        assert relative(of_probability.sel(site=site, prompt=0).attribution, wanted, scale) > 0.1
+    assert float(found.logit[0]) == pytest.approx(float(naive_gradients.logit(model, ids, 2).detach()), rel=1e-4)
+    assert float(found.probability[0]) == float(of_probability.probability[0])
+    assert "logit" not in of_probability
+    assert found.attribution.attrs["long_name"] == "integrated gradients of the answer's logit"
+    assert "P = Σ_j logit of y_j" in found.attribution.attrs["formula"]
+    assert of_probability.attribution.attrs["long_name"] == "integrated gradients of the answer's probability"
+
+
+def test_attributions_of_logits_are_complete() -> None:
+    ids = zoo.prompts(zoo.build("llama"), (5,))
+    fast = attributions(waves.loaded("llama"), ids, [2], target="logit")
+    scale = np.abs(fast.attribution).max(("prompt", "block", "token"))
+    assert (np.abs(fast.completeness).max(("prompt", "block")) < 1e-4 * scale).all()
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt_neox", "gemma4", "olmo2"])
 def test_attributions_become_complete_with_more_steps(name: str) -> None:
     ids = zoo.prompts(zoo.build(name), (5,))

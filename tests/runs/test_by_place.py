@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from support.synthetic import replaced, synthetic_run
 
-from bathyscope.runs.by_place import by_block, by_place, cost_of_leaving_out
+from bathyscope.runs.by_place import ByPlace, by_block, by_place, cost_of_leaving_out
 from bathyscope.statistics import bootstrap
 from bathyscope.statistics.bootstrap import mean_interval, mean_intervals
 from bathyscope.statistics.sampling import Sampling
@@ -94,5 +94,60 @@ def test_intervals_end_at_what_a_mean_can_be() -> None:
     shares = [one for one in by_place(run["lens"], seed=0) if one.key in ("overlap", "top1_agreement")]
     assert all(interval.low >= 0 and interval.high <= 1 for one in shares for interval in one.intervals)
     # a cost may be a gain
-    (cost,) = [one for one in by_block(run) if one.key == "drop"]
-    assert min(interval.low for interval in cost.intervals) < 0
+    cost = costing(np.array([[0.3], [-0.1], [0.2], [-0.2]]))
+    assert cost.intervals[0].low < 0
+    assert cost.limits == (-np.inf, np.inf)
+
+
+def costing(cost_PX: np.ndarray) -> ByPlace:
+    """The costs of leaving out blocks of a run that has these."""
+    run = synthetic_run(cost_PX.shape[1], prompts=len(cost_PX))
+    drop = run["drop"].copy(deep=True)
+    drop["loss"].values[:] = drop.baseline_loss.values[:, None] + cost_PX
+    cost = cost_of_leaving_out(replaced(run, "drop", drop))
+    assert cost is not None
+    return cost
+
+
+def test_costs_that_few_prompts_carry_have_no_upper_end() -> None:
+    """Block 1 costs two of twelve answers much and others next to nothing; blocks 0 and 2 cost all alike."""
+    values = np.random.default_rng(0).normal(0.02, 0.005, size=(12, 3))
+    values[:, 1] = [2.0, 1.5, *[0.001] * 5, *[0.0] * 5]
+    cost = costing(values)
+    assert cost.unbounded == (1,)
+    assert "need 40 different prompts or clusters" in cost.why_unbounded
+    assert [np.isnan(ends).tolist() for ends in cost.intervals] == [[False, False], [True, True], [False, False]]
+    # that it costs something at least is not understated
+    assert np.isfinite(cost.joint_intervals[1].low)
+    assert np.isnan(cost.joint_intervals[1].high)
+    for place in (0, 2):
+        np.testing.assert_allclose(cost.intervals[place], mean_interval(values[:, place], Sampling()), rtol=1e-9)
+
+
+def test_forty_prompts_bound_what_few_of_them_carry() -> None:
+    values = np.random.default_rng(0).normal(0.02, 0.005, size=(40, 3))
+    values[:, 1] = [2.0, 1.5, *[0.0] * 38]
+    cost = costing(values)
+    assert cost.unbounded == ()
+    assert cost.why_unbounded == ""
+    plain = mean_interval(values[:, 1], Sampling())
+    assert cost.intervals[1].low < plain.low < plain.high < cost.intervals[1].high
+    assert cost.joint_intervals[1].high > cost.intervals[1].high
+
+
+@pytest.mark.parametrize("prompts", [2, 3])
+def test_three_prompts_bound_no_cost(prompts: int) -> None:
+    cost = costing(np.random.default_rng(0).normal(0.02, 0.005, size=(prompts, 2)))
+    assert cost.unbounded == (0, 1)
+    assert cost.why_unbounded == "intervals of costs need 4 different prompts or clusters, better ten or more"
+    assert np.isnan(cost.intervals).all()
+
+
+def test_one_prompt_has_no_interval_of_anything() -> None:
+    assert costing(np.full((1, 2), 0.02)).unbounded == ()
+
+
+def test_other_quantities_are_bounded_however_few_prompts_carry_them() -> None:
+    values = np.array([2.0, *[0.0] * 7])[:, None]
+    assert ByPlace("norm-block", "", "1", (0,), values).unbounded == ()
+    assert np.isfinite(ByPlace("norm-block", "", "1", (0,), values).intervals).all()

@@ -28,8 +28,9 @@ def integrated(
     site: str,
     points: Sequence[Point],
     baseline: str = "tokens",
+    target: str = "probability",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Integrated gradients [block, token] of the answer's probability, and their completeness residuals [block].
+    """Integrated gradients [block, token] of the answer's probability or logits, and completeness residuals [block].
 
     Args:
         answer: how many of the last tokens are the answer.
@@ -40,15 +41,16 @@ def integrated(
         actual = naive.boundaries(model, blocks, ids)[1:]
     else:
         actual = naive.contributions(model, blocks, ids)[site].expand(len(blocks), len(ids), -1)
-    clean = float(probability(model, ids, answer).detach())
+    score = SCORES[target]
+    clean = float(score(model, ids, answer).detach())
     attribution, completeness = [], []
     for index, x in enumerate(actual.double()):
         start = x.mean(0 if baseline == "tokens" else 1, keepdim=True).expand_as(x)
         mean = torch.zeros_like(x)
         for alpha, weight in points:
-            mean += weight * gradient(model, ids, answer, index, site, alpha * x + (1 - alpha) * start)[1]
+            mean += weight * gradient(model, ids, answer, index, site, alpha * x + (1 - alpha) * start, target)[1]
         with placed(model, index, site, start[None].to(model.dtype)):
-            at_start = float(probability(model, ids, answer).detach())
+            at_start = float(score(model, ids, answer).detach())
         own = ((x - start) * mean).sum(-1)
         attribution.append(own.numpy())
         completeness.append(float(own.sum()) - (clean - at_start))
@@ -56,12 +58,18 @@ def integrated(
 
 
 def gradient(
-    model: PreTrainedModel, ids: Sequence[int], answer: int, index: int, site: str, value: Tensor
+    model: PreTrainedModel,
+    ids: Sequence[int],
+    answer: int,
+    index: int,
+    site: str,
+    value: Tensor,
+    target: str = "probability",
 ) -> tuple[float, Tensor]:
     """P and ∂P/∂x [T, d] where the site of block ``index`` is set to ``value`` [T, d]."""
     leaf = value[None].to(model.dtype).requires_grad_()
     with placed(model, index, site, leaf):
-        score = probability(model, ids, answer)
+        score = SCORES[target](model, ids, answer)
     (found,) = torch.autograd.grad(score, leaf)
     return float(score.detach()), found[0].double()
 
@@ -71,6 +79,16 @@ def probability(model: PreTrainedModel, ids: Sequence[int], answer: int) -> Tens
     with torch.enable_grad():
         p = model(torch.tensor([list(ids)]), use_cache=False).logits[0].float().softmax(-1)
     return sum(p[position - 1, ids[position]] for position in range(len(ids) - answer, len(ids)))
+
+
+def logit(model: PreTrainedModel, ids: Sequence[int], answer: int) -> Tensor:
+    """Σ over the answer's tokens of their logit."""
+    with torch.enable_grad():
+        logits = model(torch.tensor([list(ids)]), use_cache=False).logits[0].float()
+    return sum(logits[position - 1, ids[position]] for position in range(len(ids) - answer, len(ids)))
+
+
+SCORES = {"probability": probability, "logit": logit}
 
 
 def depth_gradients(model: PreTrainedModel, ids: Sequence[int], own: bool) -> np.ndarray:

@@ -16,7 +16,8 @@ from bathyscope.errors import OptionError
 from bathyscope.labels import mean_limits
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.runs.selecting import PLACES
-from bathyscope.statistics.bootstrap import Interval, joint_mean_intervals, mean_intervals
+from bathyscope.statistics.bootstrap import Interval, joint_mean_intervals, joint_sampling, mean_intervals
+from bathyscope.statistics.rare import ENOUGH_OF_FEW, FEWEST_OF_SHAPE, bounded_intervals, carried_by_few, n_draws
 from bathyscope.statistics.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class ByPlace:
         cluster: [P], prompts of one number are resampled as one; None = each for itself.
         limits: smallest and largest mean there can be; intervals are cut to them.
         dim: the dimension of the places, such as ``block`` or ``boundary``.
+        is_cost: nats of loss, which a few prompts may make up most of.
     """
 
     key: str
@@ -67,6 +69,7 @@ class ByPlace:
     cluster: IntArray | None = None
     limits: tuple[float, float] = (-math.inf, math.inf)
     dim: str = "block"
+    is_cost: bool = False
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -75,13 +78,53 @@ class ByPlace:
 
     @cached_property
     def intervals(self) -> list[Interval]:
-        """95 % intervals over prompts, or clusters; NaN ends with fewer than two."""
-        return mean_intervals(self.by_prompt, self._sampling, limits=self.limits)
+        """95 % intervals over prompts, or clusters; NaN ends with fewer than two, and where a cost is ``unbounded``."""
+        intervals = mean_intervals(self.by_prompt, self._sampling, limits=self.limits)
+        return self._bounded(intervals, self._sampling) if self.is_cost else intervals
 
     @cached_property
     def joint_intervals(self) -> list[Interval]:
-        """95 % intervals that hold for all places at once, for what is said of places picked by their values."""
-        return joint_mean_intervals(self.by_prompt, self._sampling, limits=self.limits)
+        """95 % intervals that hold for all places at once, for what is said of places picked by their values.
+
+        A cost that has no interval of its own has the lower end alone: few prompts understate it.
+        """
+        intervals = joint_mean_intervals(self.by_prompt, self._sampling, limits=self.limits)
+        if not self.is_cost:
+            return intervals
+        bounded = self._bounded(intervals, joint_sampling(self.by_prompt, self._sampling))
+        return [
+            Interval(plain.low if math.isnan(ends.low) else ends.low, ends.high)
+            for plain, ends in zip(intervals, bounded)
+        ]
+
+    @cached_property
+    def unbounded(self) -> tuple[int, ...]:
+        """The places whose cost is known and has no interval, though there are prompts for one of another quantity."""
+        if not self.is_cost or n_draws(self.by_prompt, self._sampling) < 2:
+            return ()
+        is_open = np.isnan([ends.high for ends in self.intervals]) & ~np.isnan(self.mean)
+        return tuple(place for place, which in zip(self.places, is_open) if which)
+
+    @property
+    def enough_prompts(self) -> int:
+        """How many different prompts, or clusters, would give ``unbounded`` places an interval."""
+        few = n_draws(self.by_prompt, self._sampling) < FEWEST_OF_SHAPE
+        return FEWEST_OF_SHAPE if few and not carried_by_few(self.by_prompt).any() else ENOUGH_OF_FEW
+
+    @property
+    def why_unbounded(self) -> str:
+        """Why ``unbounded`` places have no interval, and what would give one; empty without such places."""
+        if not self.unbounded:
+            return ""
+        if self.enough_prompts == FEWEST_OF_SHAPE:
+            return f"intervals of costs need {FEWEST_OF_SHAPE} different prompts or clusters, better ten or more"
+        return (
+            "few of the prompts make up most of such costs, and others may cost more; "
+            f"their intervals need {ENOUGH_OF_FEW} different prompts or clusters"
+        )
+
+    def _bounded(self, intervals: list[Interval], sampling: Sampling) -> list[Interval]:
+        return bounded_intervals(intervals, carried_by_few(self.by_prompt), self.by_prompt, sampling)
 
     @property
     def _sampling(self) -> Sampling:
@@ -104,6 +147,7 @@ def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:
             seed,
             clusters_in(values, cluster),
             mean_limits(key.replace("-", "_"), values.values),
+            is_cost=units == "nats",
         )
         for key, label, units, dim, values in _of_blocks(run)
     ]

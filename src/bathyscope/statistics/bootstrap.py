@@ -249,5 +249,10 @@ def joint_mean_intervals(
     sampling's level or more, however the columns go together.
     """
     numbers = np.asarray(values_PX, dtype=np.float64)
-    columns = max(1, int((~np.isnan(numbers)).any(axis=0).sum()))
-    return mean_intervals(numbers, replace(sampling, level=1 - (1 - sampling.level) / columns), limits=limits)
+    return mean_intervals(numbers, joint_sampling(numbers, sampling), limits=limits)
+
+
+def joint_sampling(values_PX: FloatArray, sampling: Sampling) -> Sampling:
+    """Return the sampling of intervals of single columns [prompts, X] that hold for all of them at once."""
+    columns = max(1, int((~np.isnan(values_PX)).any(axis=0).sum()))
+    return replace(sampling, level=1 - (1 - sampling.level) / columns)

@@ -131,7 +131,7 @@ def test_maps_and_means_of_the_page_are_those_of_the_run(run: Run) -> None:
 
 
 def test_intervals_of_the_page_resample_clusters_and_the_page_says_so() -> None:
-    run, member = in_books(synthetic_run(3, prompts=6), "aabbbc"), np.array([0, 0, 1, 1, 1, 2])
+    run, member = in_books(synthetic_run(3, prompts=6), "aabbcd"), np.array([0, 0, 1, 1, 2, 3])
     (meta, _), (plain, _) = read(content(run, "x", cluster="book")), read(content(run, "x"))
     assert (meta["resampled"], plain["resampled"]) == ("clusters of prompts by book", "prompts")
     added = (run["drop"].loss - run["drop"].baseline_loss).values

@@ -12,8 +12,13 @@ from support.synthetic import replaced, synthetic_run, without
 
 from bathyscope.model.writing import Writing
 from bathyscope.pages.head.answer import answer, plan_for
+from bathyscope.pages.head.numbers import read_profile
+from bathyscope.pages.head.section import facts
 from bathyscope.pages.text.commands import more_prompts
+from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.runs.run import Run
+from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.plan.arrays import result
 from bathyscope.surgery.plan.plan import Plan
 
@@ -69,6 +74,60 @@ def test_nothing_is_recommended_where_it_is_not_known(run: Run, said: str) -> No
     assert found.cheap.startswith(said)
     assert found.blocks == ()
     assert found.command.startswith("bathyscope survey ")
+
+
+def costing_few(prompts: int, expensive: int) -> Run:
+    """A run whose first block costs all prompts 2 nats, its second so many of them 0.5, and others next to nothing."""
+    run = costing([2.0, 0.0, 0.01], spread=0.005, prompts=prompts)
+    drop = run["drop"].copy(deep=True)
+    drop["loss"].values[:, 1] = drop.baseline_loss.values + np.where(np.arange(prompts) < expensive, 0.5, 1e-4)
+    return replaced(run, "drop", drop)
+
+
+def test_a_block_that_few_prompts_need_is_not_called_cheap() -> None:
+    """Two of thirty prompts need block 1, which costs 0.03 nats on average; of other prompts more may need it."""
+    run = costing_few(30, expensive=2)
+    cost = cost_of_leaving_out(run)
+    assert cost is not None
+    plain = mean_interval(cost.by_prompt[:, 1], Sampling())
+    assert plain.low < 0.03 < plain.high
+    found = answer(run)
+    assert found.blocks == (2,)
+    assert found.cheap.endswith(
+        "Of block 1 it is open: few of the prompts make up most of such costs, and others may cost more; their "
+        "intervals need 40 different prompts or clusters."
+    )
+    # ten prompts none of which needs it, next to a block that few need
+    assert answer(costing_few(10, expensive=1)).blocks == (2,)
+
+
+def test_where_few_prompts_carry_every_cost_no_block_is_cheap() -> None:
+    run = costing_few(10, expensive=1)
+    drop = run["drop"].copy(deep=True)
+    drop["loss"].values[:] = drop["loss"].values[:, [1, 1, 1]]
+    found = answer(replaced(run, "drop", drop))
+    assert found.cheap.startswith("No block is named as cheap: few of the prompts make up most of such costs")
+    assert found.blocks == ()
+    assert found.command.startswith("bathyscope survey ")
+
+
+def test_costs_of_three_prompts_are_not_bounded() -> None:
+    found = answer(costing([2.5, 0.0, 0.3], prompts=3))
+    assert (
+        found.cheap
+        == "No block is named as cheap: intervals of costs need 4 different prompts or clusters, better ten or more."
+    )
+
+
+def test_a_block_whose_cost_is_open_is_not_said_to_be_costly() -> None:
+    """Where all other blocks cost more than 0.05 nats for sure."""
+    run = costing_few(10, expensive=1)
+    drop = run["drop"].copy(deep=True)
+    drop["loss"].values[:, 2] += 0.5
+    run = replaced(run, "drop", drop)
+    assert answer(run).cheap.startswith("No block is shown to cost at most 0.05 nats; the cheapest is block 1 (+0.05)")
+    titles = [fact.title for fact in facts(read_profile(run), answer(run))]
+    assert titles[0] == "No block is proved cheap to leave out"
 
 
 def test_a_block_that_is_better_left_out_is_a_warning() -> None:

@@ -23,6 +23,8 @@ import bathyscope
 from bathyscope import Model, ModelError, OptionError, PromptError, StoreError
 from bathyscope.errors import PruningError
 from bathyscope.runs import folder as folder_module
+from bathyscope.statistics.bootstrap import mean_intervals
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.benchmarks.result import Evaluation
 from bathyscope.surgery.choosing.repeats import RepeatScan
 from bathyscope.surgery.exits.result import ExitAdvice
@@ -242,6 +244,52 @@ def test_max_cost_takes_as_many_as_its_bound_allows(model: Model) -> None:
     fitting = next((size for size, upper in enumerate(uppers) if upper >= bound), len(uppers))
     assert plan.data.attrs["size"] == fitting >= 2
     assert f"{fitting} of 5 blocks can go within {bound:g} nats, {plan.left_out}" in plan.text
+
+
+def few_carry(monkeypatch: pytest.MonkeyPatch, calibration: int = 1, test: int = 1) -> None:
+    """Let so many prompts of a role make up all that anything costs, as answers do that few of them need it for."""
+    expensive = {"calibration": calibration, "test": test}
+    values = Ledger.values
+
+    def carried(ledger: Ledger, role: Role, *options: Any, **more: Any) -> Any:
+        costs = values(ledger, role, *options, **more)
+        share = np.where(np.arange(costs["loss"].shape[1]) < expensive[role], 4.0, 0.01)
+        return {**costs, "loss": np.abs(costs["loss"]) * share}
+
+    monkeypatch.setattr(Ledger, "values", carried)
+
+
+def test_a_cost_that_few_prompts_carry_proves_no_bound(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_carry(monkeypatch)
+    plan = pruned(model, drop=1)
+    assert plan.data.attrs["few_carry"] == 1
+    assert np.isnan(plan.table[["test_cost_low", "test_cost_high"]].iloc[0]).all()
+    assert "(without an interval: few prompts carry it, and 40 test prompts or clusters would bound it)" in plan.text
+    [plain] = mean_intervals(plan.data["cost"].values[:1].T, Sampling())
+    with pytest.raises(PruningError, match=r"costs .* nats \(without an interval: few prompts carry it, and 40 "):
+        pruned(model, max_cost=2 * plain.high)
+
+
+def test_calibration_prompts_tell_that_few_carry_a_cost(
+    model: Model, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no test prompt is one of the few."""
+    assert "few_carry" not in plan.data.attrs
+    few_carry(monkeypatch, test=0)
+    cheap = pruned(model, drop=1)
+    assert cheap.data.attrs["few_carry"] == 1
+    assert np.isnan(cheap.table["test_cost_high"].iloc[0])
+
+
+def test_forty_test_prompts_bound_what_few_of_them_carry(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_carry(monkeypatch, test=2)
+    test = zoo.prompts(zoo.build("llama"), LENGTHS * 10, 3)
+    plan = bathyscope.prune(model, CALIBRATION, test, drop=1, random=1, progress=False)
+    [plain] = mean_intervals(plan.data["cost"].values[:1].T, Sampling(seed=int(plan.data.attrs["seed"])))
+    low, high = plan.table[["test_cost_low", "test_cost_high"]].iloc[0]
+    assert low < plain.low < plain.high < high
+    assert plan.data.attrs["few_carry"] == 1
+    assert "without an interval" not in plan.text
 
 
 def test_the_choice_is_exported_with_what_was_found(model: Model, plan: Plan, tmp_path: Path) -> None:

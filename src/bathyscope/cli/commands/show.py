@@ -233,6 +233,7 @@ def _measure_view(
     blocks: list[TextTable | str] = []
     if cost is not None:
         blocks += [f"{cost.label}, cheapest first ({cost.units})", _bar_table(_frame_cost(cost, frame))]
+        blocks += [f"Without an interval: {cost.why_unbounded}."] if cost.unbounded else []
     for (variable, meaning, units), rows in frame.groupby(["variable", "what", "units"], sort=False):
         blocks.append(f"{meaning} ({units})" if units != "1" else str(meaning))
         blocks.append(_bar_table(rows, "Boundary" if variable in at_boundaries else "Place"))

@@ -1,8 +1,8 @@
 """Integrated gradients: which token, at which block and site, carries the probability of the answer.
 
 IG[l,t] = Σ_d (x − x̃)[t,d] · average over α of ∂P/∂x[t,d] at α x + (1 − α) x̃, where x is a block's output or a
-contribution, x̃ its mean over the prompt's tokens, and P the sum of the answer tokens' probabilities, each given
-all tokens before it. Source: csordas2025, integrated gradients.
+contribution, x̃ its mean over the prompt's tokens, and P the sum of the answer tokens' probabilities, or logits, each
+given all tokens before it. Source: csordas2025, integrated gradients; hu2025 (of logits).
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 SITES: Final = ("block", "attention", "mlp")
 BASELINES: Final = {"tokens": "mean of x over the prompt's tokens", "channels": "mean of x over channels"}
 """What x̃ is."""
+TARGETS: Final = {"probability": "p(y_j | all tokens before y_j)", "logit": "logit of y_j after all tokens before it"}
+"""What of an answer's token y_j is summed to P."""
 _label = partial(Label, source="csordas2025, integrated gradients")
 
 
@@ -54,6 +56,8 @@ class IntegratedGradientsOptions:
         max_tokens: longer prompts are left out, since they cost much; None = no limit.
         baseline: "tokens" = x̃ is the mean of x over the prompt's tokens; "channels" = each token's mean over its
             channels (a fault of hu2025's published code).
+        target: what of the answer's tokens is attributed: their probability, as in csordas2025, or their logit, as in
+            hu2025.
     """
 
     sites: Annotated[tuple[Literal["block", "attention", "mlp"], ...], Distinct()] = SITES
@@ -64,6 +68,7 @@ class IntegratedGradientsOptions:
     max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
     shortest: Shortest = 3
     baseline: Literal["tokens", "channels"] = "tokens"
+    target: Literal["probability", "logit"] = "probability"
 
 
 DECLARATION: Final = Declaration(
@@ -73,9 +78,10 @@ DECLARATION: Final = Declaration(
     {
         "attribution": _label(
             "prompt site block token",
-            "integrated gradients of the answer's probability",
-            formula=f"Σ_d (x − x̃)·∫₀¹ ∂P/∂x dα at α x + (1−α) x̃, x̃ = {{baseline={BASELINES['tokens']}}}",
-            direction="positive = what the token carries there raises the probability of the answer",
+            "integrated gradients of the answer's {target=probability}",
+            formula=f"Σ_d (x − x̃)·∫₀¹ ∂P/∂x dα at α x + (1−α) x̃, x̃ = {{baseline={BASELINES['tokens']}}}, "
+            f"P = Σ_j {{summed={TARGETS['probability']}}}",
+            direction="positive = what the token carries there raises the {target=probability} of the answer",
         ),
         "completeness": _label(
             "prompt site block",
@@ -86,8 +92,9 @@ DECLARATION: Final = Declaration(
         "probability": _label(
             "prompt",
             "sum of the answer tokens' probabilities",
-            formula="P(x) = Σ_j p(y_j | all tokens before y_j)",
+            formula="Σ_j p(y_j | all tokens before y_j)",
         ),
+        "logit": _label("prompt", "sum of the answer tokens' logits", formula="Σ_j logit of y_j", optional=True),
         "answer_start": _label("prompt", "first token of the answer (−1 = not measured)", "token"),
     },
     needs_answers=True,
@@ -177,6 +184,7 @@ class IntegratedGradientsProbe(AnsweredProbe):
         self._attribution = np.full((*shape, self._width), np.nan)
         self._completeness = np.full(shape, np.nan)
         self._probability = np.full(batch.size, np.nan)
+        self._score = np.full(batch.size, np.nan)
 
     def baseline(self, view: BaselineView) -> None:
         for trajectory in self._trajectories:
@@ -198,8 +206,9 @@ class IntegratedGradientsProbe(AnsweredProbe):
             blocks = [stack.enter_context(lent(block)) for block in wave.anatomy.blocks]
             for trajectory in self._trajectories:
                 ids = self._batch.ids_BT[trajectory.prompt, : trajectory.length].clone()
-                chain = AnswerChain(wave.anatomy, blocks, ids, self.answer(trajectory.prompt))
+                chain = AnswerChain(wave.anatomy, blocks, ids, self.answer(trajectory.prompt), self._options.target)
                 self._probability[trajectory.prompt] = chain.probability
+                self._score[trajectory.prompt] = chain.score
                 integrator = Integrator(chain, trajectory, rules(self._options), wave.policy.tokens)
                 # A path of block l runs the L − l blocks behind it, which is also its share of the progress.
                 for index in range(n_blocks):
@@ -227,5 +236,9 @@ class IntegratedGradientsProbe(AnsweredProbe):
             "probability": self._probability,
             "answer_start": self.answer_start(),
         }
+        target = self._options.target
+        if target == "logit":
+            data["logit"] = self._score
         coords = {"site": list(self._options.sites), "block": np.arange(self._facts.n_blocks), **self.token_coords()}
-        return DECLARATION.dataset(data, coords, baseline=BASELINES[self._options.baseline])
+        texts = {"baseline": BASELINES[self._options.baseline], "target": target, "summed": TARGETS[target]}
+        return DECLARATION.dataset(data, coords, **texts)

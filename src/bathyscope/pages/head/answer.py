@@ -59,12 +59,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Choice:
-    """The cheap blocks, of how many measured ones, the sentence on them, and whether more prompts would improve it."""
+    """The cheap blocks, of how many measured ones, the sentence on them, and whether more prompts would improve it.
+
+    Of how many prompts that is known, ``prompts`` says it.
+    """
 
     sentence: str
     blocks: tuple[int, ...] = ()
     needs_prompts: bool = False
     measured: int = 0
+    prompts: int | None = None
 
 
 def answer(run: Run, cluster: str | None = None, plan: PageResult | None = None) -> Answer:
@@ -127,7 +131,7 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
         missing = "is missing" if run.stored is None else "needs the blocks, where the model itself can be run"
         return f"To measure what {missing}", f"{survey} {','.join(_MEASURES)} --out runs/more"
     if choice.needs_prompts:
-        more = f"bathyscope survey {model} {prompts_flags(run, more_prompts(run))} --measures"
+        more = f"bathyscope survey {model} {prompts_flags(run, more_prompts(run, choice.prompts))} --measures"
         return "To narrow the intervals, with more prompts", f"{more} {','.join(_MEASURES)} --out runs/more"
     if not any(label.startswith("untrained") for label in run.controls):
         return "To know what training moved", f"{survey} lens,skip --control untrained:3 --out runs/control"
@@ -145,8 +149,12 @@ def _choose_blocks(cost: ByPlace | None, why_none: str) -> _Choice:
     if np.isnan(cost.mean).all():
         return _Choice("Which blocks could go is unknown: no prompt has a loss.", needs_prompts=True)
     low, high = (np.array(ends) for ends in zip(*cost.intervals))
+    if cost.unbounded and np.isnan(high).all():
+        why_none = f"No block is named as cheap: {cost.why_unbounded}."
+        return _Choice(why_none, needs_prompts=True, prompts=cost.enough_prompts)
     if np.isnan(high).all():
         return _Choice(f"{_explain_no_interval(cost)}, so no block is named as cheap: survey ten or more.", (), True)
+    still_open = _explain_unbounded(cost)
     places = np.asarray(cost.places)
     # The upper end decides, and not the mean: a block is cheap only if the data rule out that it is costly.
     below = np.flatnonzero(high <= CHEAP)
@@ -157,7 +165,8 @@ def _choose_blocks(cost: ByPlace | None, why_none: str) -> _Choice:
         subject = f"{'block' if len(places) == 1 else 'blocks'} {'costs' if len(blocks) == 1 else 'cost'}"
         together = f" {_ADD_UP}" if len(blocks) > 1 else ""
         return _Choice(
-            f"{len(blocks)} of {len(places)} {subject} least when left out: {format_blocks(blocks)}; {most}.{together}",
+            f"{len(blocks)} of {len(places)} {subject} least when left out: {format_blocks(blocks)}; "
+            f"{most}.{together}{still_open}",
             blocks,
             measured=len(places),
         )
@@ -167,9 +176,21 @@ def _choose_blocks(cost: ByPlace | None, why_none: str) -> _Choice:
         undecided = f"No block is shown to cost at most {CHEAP:g} nats"
         if cost.mean[least] > CHEAP:
             advice = "Its estimate is above that, and its interval reaches below: more prompts would decide."
-            return _Choice(f"{undecided}; {named}. {advice}", needs_prompts=True)
-        return _Choice(f"{undecided}, since intervals are wide; {named}. Survey more prompts.", needs_prompts=True)
+            return _Choice(f"{undecided}; {named}. {advice}{still_open}", needs_prompts=True)
+        wide = f"{undecided}, since intervals are wide; {named}. Survey more prompts.{still_open}"
+        return _Choice(wide, needs_prompts=True)
+    if still_open:
+        none_shown = f"No block is shown to cost at most {CHEAP:g} nats; {named}.{still_open}"
+        return _Choice(none_shown, needs_prompts=True, prompts=cost.enough_prompts)
     return _Choice(f"No block can be left out for less than {CHEAP:g} nats; {named}.")
+
+
+def _explain_unbounded(cost: ByPlace) -> str:
+    """Return a sentence, after a space, on the blocks whose cost has no interval; empty without any."""
+    if not cost.unbounded:
+        return ""
+    which = f"block{'' if len(cost.unbounded) == 1 else 's'} {format_blocks(cost.unbounded)}"
+    return f" Of {which} it is open: {cost.why_unbounded}."
 
 
 def _explain_no_interval(cost: ByPlace) -> str:

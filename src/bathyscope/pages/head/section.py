@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,6 +84,7 @@ def _cheap_title(profile: Profile, run_answer: Answer) -> str:
             return f"{len(blocks)} of {len(profile.costs.places)} blocks are cheap to leave out alone"
         subject = "Block" if len(blocks) == 1 else "Blocks"
         return f"{subject} {format_blocks(blocks)} {'is' if len(blocks) == 1 else 'are'} cheap to leave out"
-    if any(low <= CHEAP for low in profile.costs.low) or not any(low == low for low in profile.costs.low):
-        return "No block is proved cheap to leave out"
-    return "No block is cheap to leave out"
+    lows = [low for low, mean in zip(profile.costs.low, profile.costs.mean) if not math.isnan(mean)]
+    if lows and all(low > CHEAP for low in lows):
+        return "No block is cheap to leave out"
+    return "No block is proved cheap to leave out"

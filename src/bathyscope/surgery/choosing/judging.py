@@ -1,6 +1,7 @@
 """What candidates cost on the test prompts, and how many units may go within a cost."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -10,10 +11,12 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError
 from bathyscope.measures.costs import Metric, Values
 from bathyscope.statistics.best import Compared, compared_with_best
+from bathyscope.statistics.bootstrap import Interval
+from bathyscope.statistics.rare import bounded_intervals, carried_by_few
 from bathyscope.surgery.choosing.search import Candidates, Search, Subset
 from bathyscope.surgery.choosing.stability import JOINT, distinct_attrs, shares_again, transfer_table
 from bathyscope.surgery.order.model_of_plan import CHOSEN_BY
-from bathyscope.surgery.plan.arrays import encoded, result
+from bathyscope.surgery.plan.arrays import FEW_CARRY, encoded, result
 from bathyscope.surgery.plan.at_random import RANDOM, spread_of
 from bathyscope.surgery.plan.combining import PROMPT_DOMAIN, counted_mean
 from bathyscope.surgery.trial.domains import DOMAIN
@@ -45,8 +48,9 @@ class Proof:
         where not even one can go.
         """
         for size in range(1, len(self._search.units)):
-            costs = self._test([self._search.find(size).choice])["loss"]
-            if not compared_with_best(costs, self._trial.sampling, self._strata).high[0] < max_cost:
+            choice = [self._search.find(size).choice]
+            costs = self._test(choice)["loss"]
+            if not self._compare_finite(costs, self._carried_by_few([choice], costs)).high[0] < max_cost:
                 return size - 1
         return len(self._search.units) - 1
 
@@ -65,7 +69,8 @@ class Proof:
         rows = [[row_by_subset[subset] for subset in subsets] for subsets in subsets_by_name.values()]
         cost = np.stack([detailed["loss"][row].mean(axis=0) for row in rows])
         calibration = [self._search.costs(subsets, "measuring") for subsets in subsets_by_name.values()]
-        comparison = self._compare(cost)
+        few_C = self._carried_by_few(list(subsets_by_name.values()), cost)
+        comparison = self._compare(cost, few_C)
         first_rows = [row[0] for row in rows]
         # a candidate of several subsets is their mean, which no single forward shows
         several = np.array([len(subsets) > 1 for subsets in subsets_by_name.values()])
@@ -97,10 +102,45 @@ class Proof:
         }
         if self._trial.calibration is not None:
             attrs = {**attrs, CHOSEN_BY: " ".join(sorted(self._trial.chosen_by))}
+        if few_C[0]:
+            search[FEW_CARRY] = 1
         about = {**self._trial.attrs, **search, **self._prompt_attrs(), **self._distinct_attrs(candidates), **attrs}
         return encoded(result(list(subsets_by_name), values, coords, about))
 
-    def _compare(self, cost_CP: FloatArray) -> Compared:
+    def _carried_by_few(self, subsets_C: Sequence[Sequence[Subset]], cost_CP: FloatArray) -> NDArray[np.bool_]:
+        """Return of which candidates few prompts carry the cost, going by the prompts that chose and that judge.
+
+        Of domains it is the prompts of any one, since costs differ between them.
+
+        Args:
+            subsets_C: of each candidate, which is their mean; the calibration prompts have measured all.
+            cost_CP: on the test prompts.
+        """
+        trial = self._trial
+        calibration_CP = np.stack([self._search.losses(subsets).mean(axis=0) for subsets in subsets_C])
+        both_CP = np.hstack([calibration_CP, cost_CP])
+        domain_P = np.zeros(both_CP.shape[1], dtype=np.int64)
+        if trial.domains is not None and trial.calibration is not None and self._strata is not None:
+            domain_P = np.append(trial.domains.strata(trial.calibration).number_P, self._strata.number_P)
+        # one by one, so that a choice is judged alike alone and among others
+        return np.array(
+            [
+                any(carried_by_few(cost_P[domain_P == domain, None])[0] for domain in np.unique(domain_P))
+                for cost_P in both_CP
+            ]
+        )
+
+    def _compare_finite(self, cost_CP: FloatArray, few_C: NDArray[np.bool_]) -> Compared:
+        """Compare candidates that have a cost; one that few prompts carry has an interval only where that holds."""
+        compared = compared_with_best(cost_CP, self._trial.sampling, self._strata)
+        plain = [Interval(float(low), float(high)) for low, high in zip(compared.low, compared.high)]
+        bounded = np.array(bounded_intervals(plain, few_C, cost_CP.T, self._trial.sampling))
+        if self._strata is not None:
+            # where one expensive prompt more would take means of domains is unknown
+            bounded[few_C] = np.nan
+        return replace(compared, low=bounded[:, 0], high=bounded[:, 1])
+
+    def _compare(self, cost_CP: FloatArray, few_C: NDArray[np.bool_]) -> Compared:
         """Compare candidates on the test prompts; one whose loss is not a number is worse than any that has one.
 
         Raises:
@@ -112,7 +152,7 @@ class Proof:
                 "The loss on the test prompts is not a number without any of the candidates. Load the model in float32 "
                 "(--dtype float32)."
             )
-        compared = compared_with_best(cost_CP[finite_C], self._trial.sampling, self._strata)
+        compared = self._compare_finite(cost_CP[finite_C], few_C[finite_C])
         if finite_C.all():
             return compared
 

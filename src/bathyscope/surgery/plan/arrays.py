@@ -12,6 +12,8 @@ from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.plan.combining import PROMPT_DOMAIN
 
 GROUP: Final = "plan"
+FEW_CARRY: Final = "few_carry"
+"""Attribute of a plan, 1 where few prompts carry the cost of its choice."""
 _SOURCE: Final = "prune"
 _label = partial(Label, "candidate", source=_SOURCE)
 _by_domain = partial(Label, "chosen_on domain", source=_SOURCE, optional=True)
@@ -47,7 +49,7 @@ TABLE: Final = {
 }
 NUMBERS: Final = frozenset(
     {"n_blocks", "level", "resamples", "seed", "n_units", "size", "exhaustive", "max_cost", "fits", "bytes"}
-    | {"bytes_after", "parameters", "parameters_after", "calibration_distinct"}
+    | {"bytes_after", "parameters", "parameters_after", "calibration_distinct", FEW_CARRY}
     | {f"{role}_{name}" for role in ("calibration", "test") for name in ("prompts", "tokens", "calls", "ended")}
 )
 """Attributes that are numbers where they are given; the others are texts."""

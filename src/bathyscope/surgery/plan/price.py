@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import level_text
+from bathyscope.statistics.rare import ENOUGH_OF_FEW
+from bathyscope.surgery.plan.arrays import FEW_CARRY
 from bathyscope.surgery.plan.combining import WORST, Combining
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Price:
         changed: share of the top-1 predictions that change, of the same prompts; NaN = unknown.
         combining: how prompts of domains are combined; None = there are no domains.
         unit: of the cost and the losses, which says what was counted (``unit_of``).
+        few_carry: few prompts carry the cost.
     """
 
     cost: float
@@ -40,6 +43,7 @@ class Price:
     changed: float = math.nan
     combining: Combining | None = None
     unit: str = "nats per token"
+    few_carry: bool = False
 
     @classmethod
     def of(cls, data: xr.Dataset) -> Price:
@@ -58,6 +62,7 @@ class Price:
             changed=1 - float(choice["test_agreement"]) if combining.counts_rates else math.nan,
             combining=combining if combining.joint else None,
             unit=unit_of(data.attrs),
+            few_carry=bool(data.attrs.get(FEW_CARRY)),
         )
 
     @property
@@ -89,8 +94,16 @@ class Price:
     def interval(self) -> str:
         """The ends of the interval in words."""
         if math.isnan(self.low):
-            return "without an interval"
+            return f"without an interval{self._why_unbounded}"
         return f"{level_text(self.level)} interval {Estimate(self.cost, self.low, self.high).interval('.4g')}"
+
+    @property
+    def _why_unbounded(self) -> str:
+        if not self.few_carry:
+            return ""
+        if self.combining is not None:
+            return ": few prompts of a domain carry it"
+        return f": few prompts carry it, and {ENOUGH_OF_FEW} test prompts or clusters would bound it"
 
     @property
     def base(self) -> str:

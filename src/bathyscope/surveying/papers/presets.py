@@ -46,10 +46,10 @@ _PAPERS: Mapping[str, Preset] = {
         seed=123,
         options={
             "erasure": {"reference": "gsm8k:10"},
-            "integrated_gradients": {"sites": ("block",), "mode": "exact", "steps": 256},
+            "integrated_gradients": {"sites": ("block",), "mode": "exact", "steps": 256, "target": "logit"},
         },
         notes="Curves are token-weighted; thresholds 0.5 of the largest KL and 0.3 of the overlap. Positions, erasure "
-        "and integrated gradients as csordas2025, the latter over block outputs alone.",
+        "and integrated gradients as csordas2025, the latter over block outputs alone and of logits.",
     ),
     "lad2024": Preset(
         measures=("residual", "lens", "drop", "swap", "repeat"),

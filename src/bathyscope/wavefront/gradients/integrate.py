@@ -1,4 +1,4 @@
-"""Integrated gradients of the answer's probability along the paths of every block of one prompt.
+"""Integrated gradients of the answer's probability, or of its logits, along the paths of every block of one prompt.
 
 IG[t] = Σ_d (x − x̃)[t,d] · average over α of ∂P/∂x[t,d]. Many points of the paths are rows of one call: the rows
 of all sites of a block join at the boundary after it, run to the end together, and one backward pass gives the
@@ -24,7 +24,7 @@ from bathyscope.wavefront.gradients.trajectory import Trajectory
 _SAVED_BYTES = 1 << 30
 _SAVED_BYTES_ACCELERATOR = 8 << 30
 # How far an integral may be from the sum it explains: by the quadrature, as a share of its largest attribution; and by
-# rounding, in units of the dtype's precision times the probability.
+# rounding, in units of the dtype's precision times what is integrated.
 _ACCURATE = 1e-4
 _ROUNDING = 32
 
@@ -140,7 +140,7 @@ class Integrator:
             origin = paths[0].delta_TD.new_zeros(1)
             rows = self._rows(index, paths, [path.points(origin) for path in paths])
             at_baseline_S = chain.predict(rows, index + 1).double()
-        at_end = chain.probability
+        at_end = chain.score
         integrals: dict[int, Integral] = {}
         for rule in self.rules:
             poor = [s for s in range(len(paths)) if s not in integrals or not integrals[s].is_accurate]
@@ -152,7 +152,7 @@ class Integrator:
                 *attributions, at_baseline = torch.cat([*sums, at_baseline_S]).cpu().split(sizes)
                 for s, attribution_T in zip(poor, attributions):
                     at_start = float(at_baseline[s])
-                    rounding = _ROUNDING * torch.finfo(paths[s].end_TD.dtype).eps * max(at_end, at_start)
+                    rounding = _ROUNDING * torch.finfo(paths[s].end_TD.dtype).eps * max(abs(at_end), abs(at_start))
                     completeness = float(attribution_T.sum()) - (at_end - at_start)
                     integrals[s] = Integral(attribution_T, completeness, rounding)
         return [integrals[s] for s in range(len(paths))]
@@ -161,7 +161,8 @@ class Integrator:
         """Return the average over α of ∂P/∂x, [paths, tokens, width] float64."""
         mean_STD = torch.zeros_like(torch.stack([path.delta_TD for path in paths]))
         nodes = len(rule.nodes)
-        scale = score_scale(paths[0].end_TD.dtype)
+        # gradients of probabilities may be too small for float16; those of logits are not
+        scale = score_scale(paths[0].end_TD.dtype) if self.chain.target == "probability" else 1.0
         alphas = mean_STD.new_tensor(rule.nodes)
         weights = mean_STD.new_tensor(rule.weights)
 

@@ -26,12 +26,13 @@ _MISSING: Final = Axis(
 def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     """Draw maps of the first prompts, one below the other for each site, and how complete they are."""
     data = run["integrated_gradients"]
-    over = measure_options(run, "integrated_gradients").get("baseline", "tokens")
+    measured = measure_options(run, "integrated_gradients")
+    over, target = measured.get("baseline", "tokens"), measured.get("target", "probability")
     start = "its mean over the prompt's tokens" if over == "tokens" else f"its mean over {over}"
     note = (
-        "The summed probability of the answer's tokens, attributed to each token at each block by integrated "
+        f"The summed {target} of the answer's tokens, attributed to each token at each block by integrated "
         f"gradients, on the straight path from {start}. Red: the stream there raises the "
-        f"probability; blue: it lowers it. Equal colours are equal values in all maps. {FIXED} The last token predicts "
+        f"{target}; blue: it lowers it. Equal colours are equal values in all maps. {FIXED} The last token predicts "
         "nothing that is measured and is not drawn. "
     )
     values_by_name: dict[str, TokenGrid] = {}
@@ -51,8 +52,8 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     if "completeness" in data:
         data = data.assign(completeness=abs(data["completeness"]))
         note += (
-            "Completeness: how far the summed attributions of a block miss the difference of probabilities that "
-            "they explain (0: exact). Lines: means over prompts (each prompt counts the same). "
+            "Completeness: how far the summed attributions of a block miss the difference that they "
+            "explain (0: exact). Lines: means over prompts (each prompt counts the same). "
         )
     panels, remarks = make_token_panels(data, values_by_name, options, UNANSWERED)
     curves = [
