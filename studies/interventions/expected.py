@@ -4,17 +4,17 @@ An expectation *holds* where the whole 95 % interval of its quantity lies inside
 lies outside, and *cannot be decided* otherwise. Intervals resample prompts. No prompts are added where an interval
 crosses a bound; their numbers stand here too.
 
-What was known before. Of parallel neighbours: two small models trained here, in which pairs of the second half cost 0.18
-and 0.05 times a removed block (``docs/experiments/removals.md``). Of SmolLM2: block 11 writes 22,549 at the first token,
-the last two blocks take most of it away, and no other contribution has a number above 1000. Of Gemma 3: at the first
-token the stream grows over blocks 3 to 8 and 11 to some 100,000, by contributions that are each above 6000 where those at
-other tokens are not, but for some of the last two blocks. Sizes of contributions alone were looked at, to choose the
-bounds of the intervention; no prediction under it was.
+What was known before. Of parallel neighbours: two small models trained here, in which pairs of the second half cost
+0.18 and 0.05 times a removed block (``docs/experiments/removals.md``). Of SmolLM2: block 11 writes 22,549 at the
+first token, the last two blocks take most of it away, and no other contribution has a number above 1000. Of Gemma
+3: at the first token the stream grows over blocks 3 to 8 and 11 to some 100,000, by contributions that are each
+above 6000 where those at other tokens are not, but for some of the last two blocks. Sizes of contributions alone
+were looked at, to choose the bounds of the intervention; no prediction under it was.
 
-Why the bounds are as they are. A norm divides by the size of the stream, so that a massive number decides the direction of
-the normed stream as long as it is many times the rest: a tenth of it does the same, and clamping is expected to change
-little. Left out, it gives the first token another direction, which later tokens attend to: Sun et al. 2024 saw models
-collapse where such activations were set to zero.
+Why the bounds are as they are. A norm divides by the size of the stream, so that a massive number decides the
+direction of the normed stream as long as it is many times the rest: a tenth of it does the same, and clamping is
+expected to change little. Left out, it gives the first token another direction, which later tokens attend to: Sun
+et al. 2024 saw models collapse where such activations were set to zero.
 """
 
 from __future__ import annotations
