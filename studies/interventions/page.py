@@ -145,7 +145,9 @@ def _all_pairs(real: RealModel, stored: Stored) -> Iterator[str]:
         f"{', '.join(f'{pair}+{pair + 1} ({parallel[pair]:.2f})' for pair in costliest)}, together {100 * share:.0f} % "
         f"of what all {parallel.size} pairs cost; the median pair costs {np.median(parallel):.3f}. "
         f"{int((parallel < np.minimum(dropped[:-1], dropped[1:])).sum())} of {parallel.size} pairs cost less in "
-        "parallel than losing the cheaper of the two."
+        "parallel than losing the cheaper of the two. Without the pairs of the last two blocks (looked at afterwards) "
+        "those of the second half cost "
+        f"{shown(with_interval(stored['pairs'], _share_without_the_end))} times the mean of losing one of the two."
     )
     yield ""
     yield "| pair | in parallel | swapped | first removed | second removed | in parallel, untrained |"
@@ -155,6 +157,13 @@ def _all_pairs(real: RealModel, stored: Stored) -> Iterator[str]:
         others = (sample.added("swapped")[pair], dropped[pair], dropped[pair + 1], untrained.added("parallel")[pair])
         cells = [shown(reading, 3), *(_number(value) for value in others)]
         yield f"| {pair}+{pair + 1} | {' | '.join(cells)} |"
+
+
+def _share_without_the_end(sample: Sample) -> float:
+    """Pairs of the second half in parallel, but for those that hold one of the last two blocks, over removals."""
+    parallel, dropped = sample.added("parallel"), sample.added("dropped")
+    pairs = slice((parallel.size + 1) // 2, -2)
+    return float(parallel[pairs].mean() / ((dropped[:-1] + dropped[1:]) / 2)[pairs].mean())
 
 
 def _of_pair(pair: int) -> Quantity:
