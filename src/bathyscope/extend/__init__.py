@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bathyscope.surgery.choosing.repeats import RepeatScan as RepeatScan
     from bathyscope.surgery.exits.result import ExitAdvice as ExitAdvice
     from bathyscope.surgery.repairing.repaired import Repaired as Repaired
+    from bathyscope.surgery.scheduled.bounding import bounded as bounded
     from bathyscope.surveying.controls import untrained as untrained
 
 # Declarations of a family or an option need no torch, so each name is imported when it is asked for.

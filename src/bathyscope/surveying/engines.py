@@ -33,6 +33,7 @@ from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import with_note
 from bathyscope.schedule import Schedule, require_form
 from bathyscope.surgery.order.model_of_plan import loaded_for
+from bathyscope.surgery.scheduled.bounding import bounded
 from bathyscope.surgery.scheduled.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
 from bathyscope.surveying.controls import Control, controls_of
@@ -61,6 +62,7 @@ def survey(
     call_tokens: int | None = None,
     control: str | Sequence[str] | None = None,
     schedule: Schedule | str | None = None,
+    bound: str | None = None,
     growing: GrowthOptions | Mapping[str, Any] | None = None,
     writing: WritingOptions | Mapping[str, Any] | None = None,
     placement: WorkerOptions | Mapping[str, Any] | None = None,
@@ -166,6 +168,8 @@ def survey(
         ready = load(str(model), **loading) if loading else model
         if schedule is not None:
             ready = reordered(loaded_for(schedule, ready), schedule)
+        if bound is not None:
+            ready = bounded(loaded(ready), bound)
         survey_some = partial(
             _survey_with_controls,
             request,

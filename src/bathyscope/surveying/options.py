@@ -17,6 +17,7 @@ from bathyscope.core.common_options import (
 )
 from bathyscope.core.conditions import Excludes, Needs
 from bathyscope.core.descriptions import Unset
+from bathyscope.core.write_bound import WriteBound
 from bathyscope.measures.registry import DEFAULT, MEASURES
 from bathyscope.options import Range, Repeatable, TextForm
 from bathyscope.schedule import require_form
@@ -33,6 +34,7 @@ _MEASURES: Final = {
 _EXPORT_FIRST: Final = (
     "export the model (bathyscope export MODEL --schedule ORDER --out FOLDER), and survey the exported checkpoint so"
 )
+_BOUND_HERE: Final = "survey the bounded model whole, in this process"
 _OF_AN_ENGINE: Final = Needs("engine", "is of an engine", "ray")
 _GROWS: Final = Needs("out", "lets a run in a folder grow", "runs/x")
 _WHOLE: Final = Excludes("part", "do not go together, since this needs a whole run", "join all parts first")
@@ -58,6 +60,10 @@ class _MeasuringOptions:
             (``untrained:3``); several are separated by commas.
         schedule: measure the model with its blocks in another order, such as ``drop:7`` or ``swap:3,repeat:8+2``, as
             if it had been exported with it and loaded again. Its blocks are then numbered in that order.
+        bound: measure the model with what its attention and MLP add to the residual stream bounded in every coordinate:
+            ``clamp:1000`` = larger numbers become 1000 with their sign, ``zero:1000`` = they become 0. Massive
+            activations go with it, and the rest stays to the bit. What ``residual`` calls ``norm_block_max`` and
+            ``largest`` says which bound is above the rest.
     """
 
     prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
@@ -73,6 +79,11 @@ class _MeasuringOptions:
         Annotated[str, TextForm(require_form)] | None,
         Excludes("part", instead=_EXPORT_FIRST),
         Excludes("engine", instead=_EXPORT_FIRST),
+    ] = None
+    bound: Annotated[
+        Annotated[str, TextForm(WriteBound.parse)] | None,
+        Excludes("part", instead=_BOUND_HERE),
+        Excludes("engine", instead=_BOUND_HERE),
     ] = None
 
 

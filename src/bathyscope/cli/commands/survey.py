@@ -64,7 +64,7 @@ _FAULTS = Group(
     help="Off unless requested; --preset PAPER-as-published turns on all faults of a paper.",
     sort_key=4,
 )
-_GROUP_BY_OPTION = dict.fromkeys(("prompts", "measures", "preset", "schedule", "beyond_context"), _MEASURED)
+_GROUP_BY_OPTION = dict.fromkeys(("prompts", "measures", "preset", "schedule", "bound", "beyond_context"), _MEASURED)
 _GROUP_BY_OPTION |= dict.fromkeys(("write", "temperature"), _MEASURED)
 _GROUP_BY_OPTION |= dict.fromkeys(("out", "grow", "until", "budget", "part", "seed"), _RUN)
 _GROUP_BY_OPTION |= dict.fromkeys(("batch_tokens", "memory", "call_tokens"), _RUN)

@@ -1,0 +1,1 @@
+"""Two interventions on two real models: neighbouring blocks in parallel, and massive activations bounded."""
