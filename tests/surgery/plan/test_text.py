@@ -133,6 +133,19 @@ def test_a_candidate_that_costs_less_is_never_called_no_better() -> None:
     assert "Dropping the last cannot be told from the choice here: 0.1" in tied
 
 
+@pytest.mark.parametrize(
+    ("cost", "remedy"),
+    [
+        (0.055, "Allow a higher cost, or give more test prompts."),
+        (0.061, "Its whole interval lies above the bound, where more test prompts do not help; allow a higher cost."),
+        (0.2, "Its whole interval lies above the bound, where more test prompts do not help; allow a higher cost."),
+    ],
+)
+def test_more_prompts_are_advised_only_where_they_could_help(cost: float, remedy: str) -> None:
+    text = planned({"choice": cost, "last": 0.4}, ["choice"], max_cost=0.05, fits=0)
+    assert f" on 4 test prompts; no other was put to this test. {remedy} It costs" in text
+
+
 def test_a_choice_like_random_ones_is_not_proved() -> None:
     """The prompts cannot tell a search from chance, so that they prove nothing of it; a bound on the cost they may."""
     text = planned({"choice": 0.1, "random": 0.12, "last": 0.4}, ["choice", "random"])

@@ -137,9 +137,17 @@ def refusal(data: xr.Dataset) -> str:
     price = Price.of(data)
     return (
         f"Not shown to stay below max_cost={float(data.attrs['max_cost']):g}: the choice of the calibration prompts, "
-        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats{price.where} ({price.interval}); "
-        "no other was put to this test. Allow a higher cost, or give more test prompts."
+        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats{price.where} ({price.interval}) "
+        f"on {data.sizes['prompt']} test prompts{by_clusters(data.attrs)}; no other was put to this test. {_refusal_remedy(data, price)}"
     )
+
+
+def _refusal_remedy(data: xr.Dataset, price: Price) -> str:
+    """Return what could help: further test prompts only where the interval reaches below the bound."""
+    limit = float(data.attrs["max_cost"])
+    if price.low >= limit:
+        return "Its whole interval lies above the bound, where more test prompts do not help; allow a higher cost."
+    return "Allow a higher cost, or give more test prompts."
 
 
 def _within_sentences(data: xr.Dataset) -> list[str]:
