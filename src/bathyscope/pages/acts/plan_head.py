@@ -81,7 +81,7 @@ def _cost_headline(plan: Plan) -> str:
 
 
 def _cheaper_clause(plan: Plan) -> str:
-    """Return whether another candidate costs less on the test prompts; by chance one may, and is named with its cost."""
+    """Return whether another candidate costs less on the test prompts; one that does by chance is named."""
     cheapest = _cheapest(candidate_rows(plan.data))
     cost = write_candidate_cost(cheapest.cost)
     if cost == write_candidate_cost(plan.price.cost):

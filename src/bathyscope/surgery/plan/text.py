@@ -135,10 +135,11 @@ def _knows_choice(data: xr.Dataset) -> bool:
 def refusal(data: xr.Dataset) -> str:
     """Return what was asked and did not stay within the bound, and what to do."""
     price = Price.of(data)
+    prompts = f"{data.sizes['prompt']} test prompts{by_clusters(data.attrs)}"
     return (
         f"Not shown to stay below max_cost={float(data.attrs['max_cost']):g}: the choice of the calibration prompts, "
-        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats{price.where} ({price.interval}) "
-        f"on {data.sizes['prompt']} test prompts{by_clusters(data.attrs)}; no other was put to this test. {_refusal_remedy(data, price)}"
+        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats{price.where} ({price.interval}) on {prompts}; "
+        f"no other was put to this test. {_refusal_remedy(data, price)}"
     )
 
 
