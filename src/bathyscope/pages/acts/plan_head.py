@@ -28,6 +28,7 @@ from bathyscope.pages.text.environment import environment
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.runs.by_place import LOSS_FALLS
 from bathyscope.surgery.plan.at_random import RANDOM, random_name
+from bathyscope.surgery.plan.bound import bound_text
 from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
 from bathyscope.surgery.plan.stopping import stopping_losses
 from bathyscope.surgery.plan.task_table import task_sentences
@@ -60,14 +61,15 @@ def _cost_headline(plan: Plan) -> str:
         over = "over" if price.cost > limit else "not proved to be within"
         return (
             f"Not shown that anything can go: the choice of the calibration prompts, {parts}, costs {cost}{base}, "
-            f"{over} the limit of {limit:g}, and no other was put to this test"
+            f"{over} the limit of {_limit_text(plan)}, and no other was put to this test"
         )
     if plan.proved:
         doubt = ", which cannot be told from 0" if price.may_be_nothing else ""
         chance = f", less than {random_name(plan.data)}" if is_dearer_than_choice(plan.data, RANDOM) else ""
         lead = f"Leaving out {parts}"
         if limit:
-            lead = f"{capitalised(parts)} can go within {limit:g} {price.unit}: that"
+            unit = "" if plan.data.attrs.get("max_share") else f" {price.unit}"
+            lead = f"{capitalised(parts)} can go within {_limit_text(plan)}{unit}: that"
         return f"{lead} costs {cost}{doubt}{base}{chance}; {_cheaper_clause(plan)}"
     if price.falls:
         return f"Not proved: without {parts} {price.loss} changes by {cost}{base}; {LOSS_FALLS}"
@@ -78,6 +80,11 @@ def _cost_headline(plan: Plan) -> str:
     other = candidate_rows(plan.data)[better]
     better_cost = write_candidate_cost(other.cost)
     return f"Not proved: leaving out {parts} costs {cost}{base}, and {other.name} is better at {better_cost}"
+
+
+def _limit_text(plan: Plan) -> str:
+    """Return the limit: a number of nats, or a share of the loss."""
+    return bound_text(plan.data.attrs).removesuffix(" nats").replace("%", " %")
 
 
 def _cheaper_clause(plan: Plan) -> str:

@@ -15,6 +15,7 @@ from bathyscope.surgery.choosing.stability import JOINT, distinct_attrs, shares_
 from bathyscope.surgery.order.model_of_plan import CHOSEN_BY
 from bathyscope.surgery.plan.arrays import encoded, result
 from bathyscope.surgery.plan.at_random import RANDOM, spread_of
+from bathyscope.surgery.plan.bound import CostBound
 from bathyscope.surgery.plan.combining import PROMPT_DOMAIN, counted_mean
 from bathyscope.surgery.trial.domains import DOMAIN
 from bathyscope.surgery.trial.ledger import Ledger, Role
@@ -38,19 +39,22 @@ class Proof:
         self._trial, self._ledger, self._search, self._ended = trial, ledger, search, ended
         self._strata = None if trial.domains is None else trial.domains.strata(trial.test)
 
-    def largest(self, max_cost: float) -> int:
-        """Return how many units can go: from one on, until the upper end of the interval is not below ``max_cost``.
+    def largest(self, bound: CostBound) -> int:
+        """Return how many units can go: from one on, until the upper end of the interval is not below the bound.
 
         Sizes are tried in order and the first that fails ends it, so that no correction for their number is needed. 0
         where not even one can go.
         """
         for size in range(1, len(self._search.units)):
             costs = self._test([self._search.find(size).choice])["loss"]
-            if not compared_with_best(costs, self._trial.sampling, self._strata).high[0] < max_cost:
+            limit = bound.size
+            if bound.is_share:
+                costs, limit = bound.excess(costs, self._ledger.full_loss["test"]), 0.0
+            if not compared_with_best(costs, self._trial.sampling, self._strata).high[0] < limit:
                 return size - 1
         return len(self._search.units) - 1
 
-    def judge(self, candidates: Candidates, size: int, attrs: Attributes) -> bytes:
+    def judge(self, candidates: Candidates, size: int, attrs: Attributes, bound: CostBound | None = None) -> bytes:
         """Return the plan as the bytes of a file."""
         ledger = self._ledger
         subsets_by_name = candidates.subsets
@@ -85,6 +89,7 @@ class Proof:
             **spread_of([self._mean_costs(detailed["loss"][np.unique(row)]) for row in rows]),
             "full_loss": ledger.full_loss["test"],
             **({"ends_kept": [detailed["end"][row][:, ended_P].mean() for row in rows]} if ended_P.any() else {}),
+            **self._over_bound(bound, cost),
             **self._prompt_domains(),
             **self._measure_stability(candidates, dict(zip(subsets_by_name, cost))),
         }
@@ -98,6 +103,7 @@ class Proof:
         if self._trial.calibration is not None:
             attrs = {**attrs, CHOSEN_BY: " ".join(sorted(self._trial.chosen_by))}
         about = {**self._trial.attrs, **search, **self._prompt_attrs(), **self._distinct_attrs(candidates), **attrs}
+        about |= self._bound_attrs(bound)
         return encoded(result(list(subsets_by_name), values, coords, about))
 
     def _compare(self, cost_CP: FloatArray) -> Compared:
@@ -133,6 +139,20 @@ class Proof:
             # a choice without a number is told from nothing
             np.where(np.isfinite(cost_CP[0]).all(), with_gaps(compared.p_against_first), np.nan),
         )
+
+    def _over_bound(self, bound: CostBound | None, cost_CP: FloatArray) -> dict[str, FloatArray]:
+        """Return how far candidates are above a bound that is a share of the loss, with intervals."""
+        if bound is None or not bound.is_share:
+            return {}
+        over = self._compare(bound.excess(cost_CP, self._ledger.full_loss["test"]))
+        return {"over_bound": over.mean, "over_bound_low": over.low, "over_bound_high": over.high}
+
+    def _bound_attrs(self, bound: CostBound | None) -> dict[str, float]:
+        """Return the bound in nats, which a share of the loss is on these test prompts, and that share."""
+        if bound is None or not bound.is_share:
+            return {"max_cost": 0.0 if bound is None else bound.size}
+        full_loss = float(self._mean_costs(self._ledger.full_loss["test"][None])[0])
+        return {"max_cost": bound.size * full_loss, "max_share": bound.size}
 
     def _combine(self, values_CP: FloatArray, cost_CP: FloatArray) -> FloatArray:
         """Return what candidates do to the prompts that their costs are of, [candidates]."""
