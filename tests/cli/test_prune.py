@@ -289,6 +289,14 @@ def test_codes_and_words_of_what_cannot_be_done(
     record = json.loads(captured.out)
     assert (record["kind"], record["proved"], record["schedule"]) == ("plan", False, "standard")
     assert record["candidates"][0]["test_cost"] > 0
+    assert main(arguments(model_folder, sources, "--max-cost", "0.0001%", "--format", "json")) == 6
+    captured = capsys.readouterr()
+    assert "error: Not shown to stay below max_cost=0.0001% of the loss (" in captured.err
+    assert json.loads(captured.out)["settings"]["max_share"] == pytest.approx(1e-6)
+    assert main(arguments(model_folder, sources, "--max-cost", "little")) == 2
+    err = capsys.readouterr().err
+    assert "max_cost='little' is neither a number of nats per token, such as 0.05, nor a share of the loss" in err
+    assert "Loading" not in err
     assert main(arguments(model_folder, (sources[0], sources[0]), "--drop", "1")) == 3
     assert "6 of 6 test prompts stand among the calibration prompts too" in capsys.readouterr().err
     assert main(arguments(model_folder, sources, "--drop", "5")) == 2

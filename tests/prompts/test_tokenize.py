@@ -201,6 +201,31 @@ def test_longer_than_the_context() -> None:
     )
 
 
+def test_prompts_that_are_too_long_are_counted_and_their_set_is_named() -> None:
+    lengths = (3, 5, 4, 7, 9)
+    prompts = PromptSet(tuple(Prompt(ids=range(length)) for length in lengths), "mine.jsonl")
+    with pytest.raises(PromptError) as caught:
+        tokenize(prompts, None, max_tokens=4)
+    assert str(caught.value) == (
+        "Prompt '1': it has 5 tokens, more than the 4 the model can take, as are 3 of the 5 prompts of mine.jsonl; "
+        "shorten them, leave them out, run them all the same (--beyond-context), or give the text as a .txt file, cut "
+        "into windows of at most that many (?window=4)."
+    )
+    # where positions are looked up in a table, no flag runs them
+    with pytest.raises(PromptError) as caught:
+        tokenize(prompts, None, max_tokens=4, beyond_context=False)
+    assert "--beyond-context" not in str(caught.value)
+
+
+def test_a_chat_that_is_too_long_is_not_told_of_windows(with_bos: Fast) -> None:
+    with_bos.chat_template = "{% for turn in messages %}{{ turn.content }} {% endfor %}"
+    chat = Prompt(messages=[{"role": "user", "content": "T T T T"}, {"role": "assistant", "content": "T T"}])
+    with pytest.raises(PromptError, match="more than the 4 the model can take") as caught:
+        tokenize(PromptSet((chat,), "chats.jsonl"), with_bos, max_tokens=4, chat=True)
+    message = str(caught.value)
+    assert message.endswith("; shorten it, leave it out, or run it all the same (--beyond-context).")
+
+
 def test_vocabulary(with_bos: Fast) -> None:
     assert one(Prompt(ids=(0, 9)), None, vocab_size=10).ids == (0, 9)
     refused(

@@ -8,7 +8,7 @@ wavefront's business, and always on the right.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bathyscope.core.common_options import ChatForm
@@ -66,6 +66,7 @@ def tokenize(
     encoder = None if tokenizer is None else Encoder(tokenizer, add_special_tokens, is_chat, chat_options)
     tokenized: list[TokenizedPrompt] = []
     notices = Notices(unknown=None if tokenizer is None else unknown_token(tokenizer))
+    too_long: list[TokenizedPrompt] = []
     for part in prompts.parts or (prompts,):
         longer = part.is_data_set if beyond_context is None else beyond_context
         for prompt in part.prompts:
@@ -73,10 +74,14 @@ def tokenize(
             try:
                 _require_short(prompt, None if longer else max_tokens)
                 tokenized_prompt = _tokenize_one(name, prompt, encoder, part, notices)
-                _check(tokenized_prompt, None if longer else max_tokens, vocab_size, tokenizer)
+                _check(tokenized_prompt, vocab_size, tokenizer)
             except PromptError as error:
                 raise PromptError(f"Prompt {name!r}: {error}") from error
+            if max_tokens is not None and not longer and len(tokenized_prompt) > max_tokens:
+                too_long.append(tokenized_prompt)
             tokenized.append(tokenized_prompt)
+    if too_long and max_tokens is not None:
+        raise _too_long_error(too_long, prompts, max_tokens, may_be_longer=beyond_context is None)
     if is_chat and not needs_words(prompts):
         warn(f"chat=True writes texts as turns of a chat; {prompts.dataset} gives token ids alone, which it leaves.")
     require_exact(tokenized)
@@ -84,6 +89,29 @@ def tokenize(
     if encoder is not None:
         notices.warn_of(prompts.dataset, len(prompts), encoder.tokenizer, encoder.template)
     return tokenized
+
+
+def _too_long_error(
+    too_long: Sequence[TokenizedPrompt], prompts: PromptSet, max_tokens: int, *, may_be_longer: bool
+) -> PromptError:
+    """Return the error of prompts that are longer than the context, with how many of which set these are.
+
+    Args:
+        may_be_longer: a flag runs them all the same.
+    """
+    first = too_long[0]
+    number, which = len(too_long), "it" if len(too_long) == 1 else "them"
+    remedies = [f"shorten {which}", f"leave {which} out"]
+    if may_be_longer:
+        remedies.append(f"run {which} all the same (--beyond-context)")
+    # turns of a chat have no windows
+    if not any(prompt.messages for prompt in prompts.prompts):
+        remedies.append(f"give the text as a .txt file, cut into windows of at most that many (?window={max_tokens})")
+    others = "" if number == 1 else f", as are {number} of the {len(prompts)} prompts of {prompts.dataset}"
+    return PromptError(
+        f"Prompt {first.id!r}: it has {len(first)} tokens, more than the {max_tokens} the model can take{others}; "
+        f"{', '.join(remedies[:-1])}, or {remedies[-1]}."
+    )
 
 
 def _require_short(prompt: Prompt, max_tokens: int | None) -> None:
@@ -238,19 +266,12 @@ def _answer_tokens(question: str, answer: str, encoded: Encoded, tokenizer: PreT
 
 def _check(
     prompt: TokenizedPrompt,
-    max_tokens: int | None,
     vocab_size: int | None,
     tokenizer: PreTrainedTokenizerBase | None,
 ) -> None:
     if len(prompt) < 2:
         what = "one token" if len(prompt) else "no tokens"
         raise PromptError(f"it has {what}; a measurement needs at least two. Give a longer prompt.")
-    if max_tokens is not None and len(prompt) > max_tokens:
-        raise PromptError(
-            f"it has {len(prompt)} tokens, more than the {max_tokens} the model can take; shorten it, "
-            f"leave it out, or give the text as a .txt file, cut into windows of at most that many "
-            f"(?window={max_tokens})."
-        )
     wrong = [i for i in prompt.ids if i < 0 or (vocab_size is not None and i >= vocab_size)]
     if wrong:
         allowed = "0 and more" if vocab_size is None else f"0 to {vocab_size - 1}"

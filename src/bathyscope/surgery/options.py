@@ -37,8 +37,8 @@ class PruneOptions(ReadingOptions):
     Args:
         drop: how many blocks go, or a share such as ``25%``, taken to the nearest whole number; one block stays, and a
             share that rounds to none is refused.
-        max_cost: instead, nats per token: as many blocks as can go while the upper end of the interval of the cost on
-            the test prompts stays below it.
+        max_cost: instead, nats per token, or a share of the loss of the full model on the test prompts such as ``2%``:
+            as many blocks as can go while the upper end of the interval of the cost on the test prompts stays below it.
         parts: what may be left out: ``block``, or ``attention`` and ``mlp``, one of them or both.
         over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``, for models of tasks.
             Where the full model ends an answer, the token that ends it counts too, and the plan says behind how many
@@ -63,7 +63,7 @@ class PruneOptions(ReadingOptions):
     """
 
     drop: int | str | None = None
-    max_cost: float | None = None
+    max_cost: float | str | None = None
     parts: Sequence[Part] = ("block",)
     over: Literal["tokens", "answer"] = "tokens"
     read_tokens: Annotated[

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
 from bathyscope.pages.acts.plan_head import (
+    _alike_sentence,
     draw_plan,
     left_out_blocks,
     plan_basis,
@@ -27,7 +28,7 @@ from bathyscope.pages.acts.plan_head import (
 )
 from bathyscope.pages.acts.sections import act_section
 from bathyscope.pages.figures.arguments import split_acts
-from bathyscope.pages.figures.of.plan import candidate_rows
+from bathyscope.pages.figures.of.plan import CandidateRow, candidate_rows
 from bathyscope.pages.head.layouts import NARROW, WIDE, ProfileLayout
 from bathyscope.pages.head.svg import print_svg
 from bathyscope.surgery.plan.arrays import result
@@ -95,6 +96,17 @@ def planned(
             planned(max_cost=0.3, names=("search", "random"), alike=(True, True)),
             "Blocks 4, 7 can go within 0.3 nats per token: that costs +0.200 nats per token (10 % of the top-1 "
             "predictions change); nothing tried is shown to cost less",
+        ),
+        (
+            planned(max_cost=0.3, max_share=0.025, names=("search", "random"), alike=(True, True)),
+            "Blocks 4, 7 can go within 2.5 % of the loss (0.3 nats): that costs +0.200 nats per token (10 % of the "
+            "top-1 predictions change); nothing tried is shown to cost less",
+        ),
+        (
+            planned(subset="drop:4", fits=0, max_cost=0.05, max_share=0.02),
+            "Not shown that anything can go: the choice of the calibration prompts, block 4, costs +0.200 nats per "
+            "token (10 % of the top-1 predictions change), over the limit of 2 % of the loss (0.05 nats), and no other "
+            "was put to this test",
         ),
         (
             planned((0.3, 0.1), alike=(False, True)),
@@ -307,3 +319,52 @@ def test_a_head_says_of_what_tokens_costs_are_and_which_answers_no_longer_end() 
     assert planned(over="tokens").tables()[0].title == "Costs in nats per token"
     for over, unit in (("answer", "nats per answer token"), ("tokens", "nats per token")):
         assert f">loss added on the test prompts, {unit}<" in print_svg(draw_plan(planned(over=over), WIDE), "")
+
+
+def with_random(plan: Plan, cheaper: float, count: float = 12) -> Plan:
+    """The plan with a candidate of random subsets, of which so many cost less than the choice."""
+    shape = plan.data.sizes["candidate"]
+    columns = {
+        "subsets": count,
+        "subset_median": 0.1,
+        "subset_min": 0.01,
+        "subset_max": 7.0,
+        "subsets_cheaper": cheaper,
+    }
+    filled = {name: ("candidate", np.full(shape, value)) for name, value in columns.items()}
+    return dataclasses.replace(plan, data=plan.data.assign(filled))
+
+
+@pytest.mark.parametrize(
+    ("cheaper", "expected"),
+    [
+        (0, "less than random subsets; "),
+        (1, "less than the mean of random subsets, of which 1 of 12 costs less; "),
+        (3, "less than the mean of random subsets, of which 3 of 12 cost less; "),
+    ],
+)
+def test_a_mean_that_one_block_carries_is_no_proof_against_random_subsets(cheaper: float, expected: str) -> None:
+    plan = planned((0.2, 0.6), names=("search", "random"), alike=(True, False))
+    assert expected in plan_headline(with_random(plan, cheaper))
+
+
+def test_a_candidate_that_costs_less_within_chance_is_named_in_the_head() -> None:
+    plan = planned((0.011, 0.004), alike=(True, True), names=("search", "block influence"), max_cost=0.1)
+    assert plan.proved
+    assert plan_headline(plan).endswith(
+        "nothing tried is shown to cost less, though block influence costs +0.004, within chance"
+    )
+    page = unescape(plan_head(plan))
+    assert "block influence costs least (+0.004); the choice is not shown to differ from it." in page
+    assert "block influence: no difference from the best is shown" not in page
+
+
+def test_the_best_is_not_said_to_be_like_itself_next_to_others() -> None:
+    rows = [
+        CandidateRow("search", "drop:1", 0.02, 0.01, 0.03, True),
+        CandidateRow("last", "drop:3", 0.01, 0.0, 0.02, True),
+        CandidateRow("greedy", "drop:2", 0.015, 0.0, 0.03, True),
+    ]
+    assert _alike_sentence(rows, ["last", "greedy"]) == (
+        "last costs least (+0.010); greedy: no difference from the best is shown."
+    )

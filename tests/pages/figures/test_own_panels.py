@@ -14,7 +14,6 @@ from bathyscope.extend.figures import (
     Side,
     arrange,
     bent_axis,
-    draw_maps,
     heat_map_panel,
     log_axis,
     looks,
@@ -177,16 +176,3 @@ def test_colours_span_numbers() -> None:
     end: Any = "0"
     with pytest.raises(OptionError, match="low='0' and high=1.0 are no range"):
         Colours("linear", end, 1.0)
-
-
-@pytest.mark.parametrize("data", ["maps.nc", None])
-def test_maps_are_drawn_of_maps_alone(data: Any) -> None:
-    with pytest.raises(OptionError, match="is no result of bathyscope.maps; give what it returns"):
-        draw_maps(data)
-
-
-def test_other_arrays_are_no_maps() -> None:
-    import xarray as xr
-
-    with pytest.raises(OptionError, match="an object of type Dataset is no result of bathyscope.maps"):
-        draw_maps(xr.Dataset({"entropy": ("boundary", [1.0])}))

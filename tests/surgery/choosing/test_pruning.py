@@ -23,6 +23,7 @@ import bathyscope
 from bathyscope import Model, ModelError, OptionError, PromptError, StoreError
 from bathyscope.errors import PruningError
 from bathyscope.runs import folder as folder_module
+from bathyscope.statistics.best import compared_with_best
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.benchmarks.result import Evaluation
@@ -292,6 +293,50 @@ def test_forty_test_prompts_bound_what_few_of_them_carry(model: Model, monkeypat
     assert "without an interval" not in plan.text
 
 
+def test_max_cost_may_be_a_share_of_the_loss_which_is_resampled_with_the_costs(model: Model) -> None:
+    hf = zoo.build("llama")
+    full_P = np.array([float(naive.loss(naive.logits(hf, ids), ids).mean()) for ids in TEST])
+    choices = [[int(part.removeprefix("drop:")) for part in pruned(model, drop=n).left_out.split(",")] for n in (1, 2)]
+    costs = [one_by_one(TEST, choice) for choice in choices]
+
+    def upper(cost_P: np.ndarray, share: float) -> float:
+        return float(compared_with_best([cost_P - share * full_P]).high[0])
+
+    # at a share between these two, the same bound in nats decides otherwise, as if the loss were known exactly
+    paired = next(share for share in np.arange(-0.02, 0.5, 1e-4) if upper(costs[0], share) < 0)
+    fixed = upper(costs[0], 0.0) / full_P.mean()
+    assert abs(paired - fixed) > 3e-4
+    for share in ((paired + fixed) / 2, paired + 2e-4, max(paired, fixed) + 0.02):
+        assert share > 0
+        fitting = next((n for n, cost_P in enumerate(costs) if not upper(cost_P, share) < 0), len(costs))
+        text = f"{100 * share:.6f}%"
+        plan = fitting_or_refused(model, text)
+        assert min(int(plan.data.attrs["size"]) * plan.fits, len(costs)) == fitting
+        assert plan.data.attrs["max_cost"] == pytest.approx(share * full_P.mean(), rel=1e-4)
+        first = plan.data.isel(candidate=0)
+        mean = float(first["cost"].mean()) - share * full_P.mean()
+        assert float(first["over_bound"]) == pytest.approx(mean, abs=1e-5)
+        assert (float(first["over_bound_high"]) < 0) == plan.fits
+        assert f"{float(text[:-1]):g}% of the loss ({share * full_P.mean():.4g} nats)" in plan.text
+        assert plan.record()["settings"]["max_share"] == pytest.approx(share, rel=1e-4)
+
+
+def fitting_or_refused(model: Model, max_cost: str) -> Plan:
+    """The plan of a bound, also where nothing stays within it."""
+    try:
+        return pruned(model, max_cost=max_cost)
+    except PruningError as error:
+        plan: Any = error.plan
+        return plan
+
+
+def test_a_bound_that_was_typed_is_the_same_plan(model: Model, tmp_path: Path) -> None:
+    plan = pruned(model, max_cost=5.0, out=tmp_path / "plan")
+    assert pruned(model, max_cost="5", out=tmp_path / "plan").text == plan.text
+    with pytest.raises(StoreError, match=r"max_cost: pruning has 5\.0, asked for '?5%"):
+        pruned(model, max_cost="5%", out=tmp_path / "plan")
+
+
 def test_the_choice_is_exported_with_what_was_found(model: Model, plan: Plan, tmp_path: Path) -> None:
     plan.export(tmp_path / "smaller")
     config = json.loads((tmp_path / "smaller" / "config.json").read_text())
@@ -344,7 +389,7 @@ def test_where_no_block_can_go_it_says_so_and_holds_the_numbers(model: Model, tm
         with pytest.raises(
             PruningError,
             match=r"^Not shown to stay below max_cost=1e-09: the choice of the calibration prompts, drop:\d, costs .* "
-            r"nats \(95% interval .*\); no other was put to this test\. Allow a higher cost, or give more test",
+            r"nats \(95% interval .*\) on \d+ test prompts; no other was put to this test\. .*[aA]llow a higher cost",
         ) as caught:
             pruned(model, max_cost=1e-9, out=tmp_path / "plan")
     assert PruningError.exit_code == 6
@@ -492,7 +537,7 @@ def test_what_chooses_may_not_judge(model: Model) -> None:
 @pytest.mark.parametrize(
     ("options", "wording"),
     [
-        ({}, "drop=6, drop='25%', or max_cost=0.05 in nats per token; neither was given"),
+        ({}, "drop=6, drop='25%', or max_cost=0.05 in nats per token or '2%' of the loss; neither was given"),
         ({"drop": 1, "max_cost": 0.1}, "both were given"),
         ({"drop": 5}, "drop=5 is out of range: 5 blocks may be left out, and one has to stay; allowed: 1 to 4"),
         ({"drop": 0}, "drop=0 is out of range"),
@@ -503,6 +548,10 @@ def test_what_chooses_may_not_judge(model: Model) -> None:
         ),
         ({"drop": "100%"}, "a share lies between 0 % and 100 %"),
         ({"max_cost": -1.0}, "max_cost=-1 is out of range; give nats per token above 0"),
+        ({"max_cost": "0%"}, "max_cost=0% is out of range; give a share of the loss above 0 %, such as '2%'"),
+        ({"max_cost": "inf"}, "max_cost=inf is out of range; give nats per token above 0"),
+        ({"max_cost": "little"}, "max_cost='little' is neither a number of nats per token, such as 0.05, nor a share"),
+        ({"max_cost": True}, "max_cost=True is neither a number of nats per token"),
         ({"drop": 1, "parts": ("block", "mlp")}, "a block is both of its parts, and would be counted twice"),
         ({"drop": 1, "parts": ("heads",)}, "heads"),
         ({"drop": 1, "measured": 0}, "measured=0 is out of range; allowed: 1 or more"),

@@ -133,6 +133,38 @@ def test_a_candidate_that_costs_less_is_never_called_no_better() -> None:
     assert "Dropping the last cannot be told from the choice here: 0.1" in tied
 
 
+@pytest.mark.parametrize(
+    ("cost", "remedy"),
+    [
+        (0.055, "Allow a higher cost, or give more test prompts."),
+        (0.061, "Its whole interval lies above the bound, where more test prompts do not help; allow a higher cost."),
+        (0.2, "Its whole interval lies above the bound, where more test prompts do not help; allow a higher cost."),
+    ],
+)
+def test_more_prompts_are_advised_only_where_they_could_help(cost: float, remedy: str) -> None:
+    text = planned({"choice": cost, "last": 0.4}, ["choice"], max_cost=0.05, fits=0)
+    assert f" on 4 test prompts; no other was put to this test. {remedy} It costs" in text
+
+
+def test_a_bound_that_is_a_share_of_the_loss_is_said_as_one() -> None:
+    bound = {"max_cost": 0.05, "max_share": 0.02}
+    fitting = planned({"choice": 0.03, "last": 0.4}, ["choice"], **bound)
+    assert ": 3 of 12 blocks can go within 2% of the loss (0.05 nats), drop:0, at a cost of " in fitting
+    plan = plan_of({"choice": 0.061, "last": 0.045, "block influence": 0.02}, ["choice"], fits=0, **bound)
+    # what lies above the bound has an interval of its own, since the loss is not known exactly
+    ends = {"over_bound": (0.01, -0.005, -0.03), "over_bound_low": (0.0, -0.01, -0.04)}
+    ends["over_bound_high"] = (0.02, -0.001, 0.001)
+    plan.data.update({name: ("candidate", list(values)) for name, values in ends.items()})
+    assert plan.text.startswith("Not shown to stay below max_cost=2% of the loss (0.05 nats): the choice of ")
+    assert "Its whole interval lies above the bound" in plan.text
+    assert (
+        "Below it on these test prompts, though not chosen by the calibration prompts: dropping the last" in plan.text
+    )
+    assert "block influence (drop:2), 0.02" not in plan.text
+    plan.data["over_bound_low"] = ("candidate", [-0.001, -0.01, -0.04])
+    assert "Allow a higher cost, or give more test prompts." in plan.text
+
+
 def test_a_choice_like_random_ones_is_not_proved() -> None:
     """The prompts cannot tell a search from chance, so that they prove nothing of it; a bound on the cost they may."""
     text = planned({"choice": 0.1, "random": 0.12, "last": 0.4}, ["choice", "random"])

@@ -11,7 +11,13 @@ from markupsafe import Markup
 from bathyscope.core.cycles import with_address
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import capitalised, counted, level_text, true_minus
-from bathyscope.pages.figures.of.plan import candidate_rows, draw_candidates, ends_of_picture, write_candidate_cost
+from bathyscope.pages.figures.of.plan import (
+    CandidateRow,
+    candidate_rows,
+    draw_candidates,
+    ends_of_picture,
+    write_candidate_cost,
+)
 from bathyscope.pages.head.answer import format_blocks
 from bathyscope.pages.head.canvas import Canvas, wrap
 from bathyscope.pages.head.layouts import NARROW, WIDE, ProfileLayout
@@ -19,8 +25,10 @@ from bathyscope.pages.head.section import Fact
 from bathyscope.pages.head.svg import print_svg
 from bathyscope.pages.text.commands import quote_result
 from bathyscope.pages.text.environment import environment
+from bathyscope.prompts.samples import by_clusters
 from bathyscope.runs.by_place import LOSS_FALLS
-from bathyscope.surgery.plan.at_random import RANDOM
+from bathyscope.surgery.plan.at_random import RANDOM, random_name
+from bathyscope.surgery.plan.bound import bound_text
 from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
 from bathyscope.surgery.plan.stopping import stopping_losses
 from bathyscope.surgery.plan.task_table import task_sentences
@@ -53,15 +61,16 @@ def _cost_headline(plan: Plan) -> str:
         over = "over" if price.cost > limit else "not proved to be within"
         return (
             f"Not shown that anything can go: the choice of the calibration prompts, {parts}, costs {cost}{base}, "
-            f"{over} the limit of {limit:g}, and no other was put to this test"
+            f"{over} the limit of {_limit_text(plan)}, and no other was put to this test"
         )
     if plan.proved:
         doubt = ", which cannot be told from 0" if price.may_be_nothing else ""
-        chance = ", less than random subsets" if is_dearer_than_choice(plan.data, RANDOM) else ""
+        chance = f", less than {random_name(plan.data)}" if is_dearer_than_choice(plan.data, RANDOM) else ""
         lead = f"Leaving out {parts}"
         if limit:
-            lead = f"{capitalised(parts)} can go within {limit:g} {price.unit}: that"
-        return f"{lead} costs {cost}{doubt}{base}{chance}; nothing tried is shown to cost less"
+            unit = "" if plan.data.attrs.get("max_share") else f" {price.unit}"
+            lead = f"{capitalised(parts)} can go within {_limit_text(plan)}{unit}: that"
+        return f"{lead} costs {cost}{doubt}{base}{chance}; {_cheaper_clause(plan)}"
     if price.falls:
         return f"Not proved: without {parts} {price.loss} changes by {cost}{base}; {LOSS_FALLS}"
     better = place_of_better(plan.data)
@@ -71,6 +80,25 @@ def _cost_headline(plan: Plan) -> str:
     other = candidate_rows(plan.data)[better]
     better_cost = write_candidate_cost(other.cost)
     return f"Not proved: leaving out {parts} costs {cost}{base}, and {other.name} is better at {better_cost}"
+
+
+def _limit_text(plan: Plan) -> str:
+    """Return the limit: a number of nats, or a share of the loss."""
+    return bound_text(plan.data.attrs).removesuffix(" nats").replace("%", " %")
+
+
+def _cheaper_clause(plan: Plan) -> str:
+    """Return whether another candidate costs less on the test prompts; one that does by chance is named."""
+    cheapest = _cheapest(candidate_rows(plan.data))
+    cost = write_candidate_cost(cheapest.cost)
+    if cost == write_candidate_cost(plan.price.cost):
+        return "nothing tried is shown to cost less"
+    return f"nothing tried is shown to cost less, though {cheapest.name} costs {cost}, within chance"
+
+
+def _cheapest(rows: list[CandidateRow]) -> CandidateRow:
+    """Return the candidate that costs least on the test prompts, the first of equal ones; NaN is no cost."""
+    return min(rows, key=lambda row: math.inf if math.isnan(row.cost) else row.cost)
 
 
 def _base(price: Price) -> str:
@@ -85,7 +113,7 @@ def plan_basis(plan: Plan) -> str:
     level = level_text(price.level).replace("%", " %")
     estimate = Estimate(price.cost, price.low, price.high)
     interval = f"{level} interval {estimate.interval(write_candidate_cost)} on " if estimate.has_interval else ""
-    prompts = f"{plan.data.sizes['prompt']} test prompts, which took no part in choosing."
+    prompts = f"{plan.data.sizes['prompt']} test prompts{by_clusters(plan.data.attrs)}, which took no part in choosing."
     sentences = [f"{interval}{prompts}" if interval else f"Judged on {prompts}"]
     again = chosen_again(plan)
     if reason := unknown_shares(plan.data):
@@ -185,7 +213,7 @@ def _list_facts(plan: Plan, command: str) -> list[Fact]:
     heading, sentences = f"{others} as well", []
     if alike:
         heading = "Not shown to be worse"
-        sentences.append(f"{', '.join(alike)}: no difference from the best is shown.")
+        sentences.append(_alike_sentence(rows, alike))
     elif len(rows) > 1 + len(same):
         sentences.append(f"{len(rows) - 1 - len(same)} other candidates are worse than the best.")
     if same:
@@ -205,6 +233,17 @@ def _list_facts(plan: Plan, command: str) -> list[Fact]:
         model_text = "smaller model" if plan.leaves_blocks else "model without them"
         facts.append(Fact("Next", f"To write the {model_text}{all_the_same}:", command))
     return facts
+
+
+def _alike_sentence(rows: list[CandidateRow], alike: list[str]) -> str:
+    """Return which candidates are not shown to differ from the best, which may be one of them."""
+    best = _cheapest(rows)
+    others = [name for name in alike if name != best.name]
+    lead = f"{best.name} costs least ({write_candidate_cost(best.cost)})" if best.name in alike else ""
+    tail = f"{', '.join(others)}: no difference from the best is shown" if others else ""
+    if lead and not tail and rows[0].alike:
+        tail = "the choice is not shown to differ from it"
+    return f"{'; '.join(filter(None, (lead, tail)))}."
 
 
 def _share_by_block(plan: Plan) -> dict[int, float]:

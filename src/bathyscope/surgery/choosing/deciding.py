@@ -14,6 +14,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.outline import sizes_after
 from bathyscope.surgery.choosing.judging import Proof
 from bathyscope.surgery.choosing.search import Search, Subset
+from bathyscope.surgery.plan.bound import CostBound
 from bathyscope.surgery.trial.ends import ended_answers
 from bathyscope.surgery.trial.ledger import Ledger
 from bathyscope.surgery.trial.trial import Trial
@@ -28,7 +29,7 @@ class Request:
         units: what may be left out.
         kinds: of which parts these are.
         size: how many units go; None = as many as cost less than ``max_cost``.
-        max_cost: nats per token; None = any.
+        max_cost: what the choice may cost; None = anything.
         over: which tokens of a prompt a cost is over.
         read_tokens: tokens of each prompt that are read out; None = all.
         budget, measured, random: of the search.
@@ -37,7 +38,7 @@ class Request:
     units: tuple[Unit, ...]
     kinds: tuple[str, ...]
     size: int | None
-    max_cost: float | None
+    max_cost: CostBound | None
     over: Over
     read_tokens: int | None
     budget: int
@@ -49,7 +50,7 @@ class Request:
         """What could change a number, as the folder's manifest holds it."""
         return {
             "drop": self.size,
-            "max_cost": self.max_cost,
+            "max_cost": None if self.max_cost is None else self.max_cost.setting,
             "parts": list(self.kinds),
             "over": self.over,
             "budget": self.budget,
@@ -96,7 +97,6 @@ def choose(trial: Trial, request: Request, sources: Mapping[str, str], pieces: P
     candidates = search.find(tried)
     place = here(trial.model.name, trial.model.revision)
     attrs: dict[str, str | int | float] = {
-        "max_cost": request.max_cost or 0.0,
         "parts": ",".join(request.kinds),
         "over": request.over,
         "fits": int(fitting > 0),
@@ -105,7 +105,7 @@ def choose(trial: Trial, request: Request, sources: Mapping[str, str], pieces: P
         **({} if place is None else {"folder": str(place.resolve())}),
         **_measure_sizes(trial.model, candidates.choice),
     }
-    return proof.judge(candidates, tried, attrs)
+    return proof.judge(candidates, tried, attrs, request.max_cost)
 
 
 def _domains_of(trial: Trial) -> dict[str, Any]:

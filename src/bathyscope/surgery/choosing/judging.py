@@ -18,6 +18,7 @@ from bathyscope.surgery.choosing.stability import JOINT, distinct_attrs, shares_
 from bathyscope.surgery.order.model_of_plan import CHOSEN_BY
 from bathyscope.surgery.plan.arrays import FEW_CARRY, encoded, result
 from bathyscope.surgery.plan.at_random import RANDOM, spread_of
+from bathyscope.surgery.plan.bound import CostBound
 from bathyscope.surgery.plan.combining import PROMPT_DOMAIN, counted_mean
 from bathyscope.surgery.trial.domains import DOMAIN
 from bathyscope.surgery.trial.ledger import Ledger, Role
@@ -41,8 +42,8 @@ class Proof:
         self._trial, self._ledger, self._search, self._ended = trial, ledger, search, ended
         self._strata = None if trial.domains is None else trial.domains.strata(trial.test)
 
-    def largest(self, max_cost: float) -> int:
-        """Return how many units can go: from one on, until the upper end of the interval is not below ``max_cost``.
+    def largest(self, bound: CostBound) -> int:
+        """Return how many units can go: from one on, until the upper end of the interval is not below the bound.
 
         Sizes are tried in order and the first that fails ends it, so that no correction for their number is needed. 0
         where not even one can go.
@@ -50,11 +51,15 @@ class Proof:
         for size in range(1, len(self._search.units)):
             choice = [self._search.find(size).choice]
             costs = self._test(choice)["loss"]
-            if not self._compare_finite(costs, self._carried_by_few([choice], costs)).high[0] < max_cost:
+            few_C = self._carried_by_few([choice], costs)
+            limit = bound.size
+            if bound.is_share:
+                costs, limit = bound.excess(costs, self._ledger.full_loss["test"]), 0.0
+            if not self._compare_finite(costs, few_C).high[0] < limit:
                 return size - 1
         return len(self._search.units) - 1
 
-    def judge(self, candidates: Candidates, size: int, attrs: Attributes) -> bytes:
+    def judge(self, candidates: Candidates, size: int, attrs: Attributes, bound: CostBound | None = None) -> bytes:
         """Return the plan as the bytes of a file."""
         ledger = self._ledger
         subsets_by_name = candidates.subsets
@@ -90,6 +95,7 @@ class Proof:
             **spread_of([self._mean_costs(detailed["loss"][np.unique(row)]) for row in rows]),
             "full_loss": ledger.full_loss["test"],
             **({"ends_kept": [detailed["end"][row][:, ended_P].mean() for row in rows]} if ended_P.any() else {}),
+            **self._over_bound(bound, cost, few_C),
             **self._prompt_domains(),
             **self._measure_stability(candidates, dict(zip(subsets_by_name, cost))),
         }
@@ -105,6 +111,7 @@ class Proof:
         if few_C[0]:
             search[FEW_CARRY] = 1
         about = {**self._trial.attrs, **search, **self._prompt_attrs(), **self._distinct_attrs(candidates), **attrs}
+        about |= self._bound_attrs(bound)
         return encoded(result(list(subsets_by_name), values, coords, about))
 
     def _carried_by_few(self, subsets_C: Sequence[Sequence[Subset]], cost_CP: FloatArray) -> NDArray[np.bool_]:
@@ -173,6 +180,22 @@ class Proof:
             # a choice without a number is told from nothing
             np.where(np.isfinite(cost_CP[0]).all(), with_gaps(compared.p_against_first), np.nan),
         )
+
+    def _over_bound(
+        self, bound: CostBound | None, cost_CP: FloatArray, few_C: NDArray[np.bool_]
+    ) -> dict[str, FloatArray]:
+        """Return how far candidates are above a bound that is a share of the loss, with intervals."""
+        if bound is None or not bound.is_share:
+            return {}
+        over = self._compare(bound.excess(cost_CP, self._ledger.full_loss["test"]), few_C)
+        return {"over_bound": over.mean, "over_bound_low": over.low, "over_bound_high": over.high}
+
+    def _bound_attrs(self, bound: CostBound | None) -> dict[str, float]:
+        """Return the bound in nats, which a share of the loss is on these test prompts, and that share."""
+        if bound is None or not bound.is_share:
+            return {"max_cost": 0.0 if bound is None else bound.size}
+        full_loss = float(self._mean_costs(self._ledger.full_loss["test"][None])[0])
+        return {"max_cost": bound.size * full_loss, "max_share": bound.size}
 
     def _combine(self, values_CP: FloatArray, cost_CP: FloatArray) -> FloatArray:
         """Return what candidates do to the prompts that their costs are of, [candidates]."""

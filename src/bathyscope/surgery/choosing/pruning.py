@@ -29,6 +29,7 @@ from bathyscope.surgery.choosing.deciding import Request, choose
 from bathyscope.surgery.choosing.removable import BLOCKS, kinds_of, require_size, size_of, units_of, warn_of_unwritable
 from bathyscope.surgery.options import Joint, Part, PruneOptions
 from bathyscope.surgery.plan.arrays import encoded
+from bathyscope.surgery.plan.bound import CostBound
 from bathyscope.surgery.plan.departure import WritingDeparture
 from bathyscope.surgery.plan.opening import (
     DEPARTURE,
@@ -59,7 +60,7 @@ def prune(
     test: Source | Prompts | DomainSources,
     *,
     drop: int | str | None = None,
-    max_cost: float | None = None,
+    max_cost: float | str | None = None,
     parts: Sequence[Part] = ("block",),
     over: Over = "tokens",
     read_tokens: int | None = None,
@@ -118,6 +119,12 @@ def prune(
             require_plain([calibration, test], read_tokens)
             over = "answer"
         domains = domains_of(calibration, test, joint)
+        bound = None if max_cost is None else CostBound.parse(max_cost)
+        if bound is not None and bound.is_share and joint == "worst":
+            raise OptionError(
+                f"max_cost={max_cost!r} with joint='worst': domains have losses of their own. Give nats per token, "
+                "such as max_cost=0.05."
+            )
         if evaluate:
             require_harness()
             require_known_tasks(evaluate)
@@ -169,7 +176,7 @@ def prune(
             units=units,
             kinds=kinds,
             size=None if drop is None else size_of(drop, len(units), "blocks" if kinds == BLOCKS else "parts"),
-            max_cost=max_cost,
+            max_cost=bound,
             over=over,
             read_tokens=read_tokens,
             budget=budget,

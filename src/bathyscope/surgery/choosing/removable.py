@@ -10,13 +10,14 @@ from bathyscope.model import Model
 from bathyscope.options import items_of
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.options import Part
+from bathyscope.surgery.plan.bound import CostBound
 from bathyscope.surgery.scheduled.zeroing import require_writable
 from bathyscope.wavefront.histories import Unit
 
 BLOCKS = ("block",)
 
 
-def require_size(drop: int | str | None, max_cost: float | None) -> None:
+def require_size(drop: int | str | None, max_cost: float | str | None) -> None:
     """Refuse what does not say in one way how much may go; no model is needed.
 
     Raises:
@@ -24,11 +25,13 @@ def require_size(drop: int | str | None, max_cost: float | None) -> None:
     """
     if (drop is None) == (max_cost is None):
         both = "both were given" if drop is not None else "neither was given"
-        raise OptionError(f"Say how much may go: drop=6, drop='25%', or max_cost=0.05 in nats per token; {both}.")
+        raise OptionError(
+            f"Say how much may go: drop=6, drop='25%', or max_cost=0.05 in nats per token or '2%' of the loss; {both}."
+        )
     if drop is not None:
         _parse_size(drop)
-    if max_cost is not None and not 0 < max_cost < math.inf:
-        raise OptionError(f"max_cost={max_cost:g} is out of range; give nats per token above 0, such as 0.05.")
+    if max_cost is not None:
+        CostBound.parse(max_cost)
 
 
 def size_of(drop: int | str, units: int, what: str) -> int:

@@ -36,6 +36,14 @@ TABLE: Final = {
     "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),
     "full_loss": Label("prompt", "loss of the full model on each test prompt", "nats", source=_SOURCE, optional=True),
     PROMPT_DOMAIN: Label("prompt", "domain of each test prompt", source=_SOURCE, optional=True),
+    "over_bound": _label(
+        "test cost above the allowed share of the loss",
+        "nats",
+        "mean of loss(S) − (1 + share) · loss(full)",
+        optional=True,
+    ),
+    "over_bound_low": _label("lower end of the interval of what is above the bound", "nats", optional=True),
+    "over_bound_high": _label("upper end of the interval of what is above the bound", "nats", optional=True),
     "chosen_again": _label("share of bootstraps of the calibration prompts in which it costs least", optional=True),
     "blocks_again": Label(
         "unit", "share of bootstraps in which it is in what costs least", source=_SOURCE, optional=True
@@ -49,7 +57,7 @@ TABLE: Final = {
 }
 NUMBERS: Final = frozenset(
     {"n_blocks", "level", "resamples", "seed", "n_units", "size", "exhaustive", "max_cost", "fits", "bytes"}
-    | {"bytes_after", "parameters", "parameters_after", "calibration_distinct", FEW_CARRY}
+    | {"max_share", "bytes_after", "parameters", "parameters_after", "calibration_distinct", FEW_CARRY}
     | {f"{role}_{name}" for role in ("calibration", "test") for name in ("prompts", "tokens", "calls", "ended")}
 )
 """Attributes that are numbers where they are given; the others are texts."""

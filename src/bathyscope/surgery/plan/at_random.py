@@ -45,3 +45,16 @@ def random_sentence(data: xr.Dataset) -> str:
         f"Of {count} random subsets the median costs {median} ({lowest} to {highest}), and {cheaper} of them "
         f"{'costs' if cheaper == 1 else 'cost'} less than the choice (rank {cheaper + 1} of {count + 1})."
     )
+
+
+def random_name(data: xr.Dataset) -> str:
+    """Return what the candidate of random subsets is called where the choice costs less than their mean.
+
+    One expensive block may carry the mean, so that subsets that cost less than the choice are counted.
+    """
+    random = data.sel(candidate=RANDOM)
+    count = int(random["subsets"]) if "subsets" in data else 0
+    cheaper = int(random["subsets_cheaper"]) if count else 0
+    if not cheaper:
+        return "random subsets"
+    return f"the mean of random subsets, of which {cheaper} of {count} {'costs' if cheaper == 1 else 'cost'} less"

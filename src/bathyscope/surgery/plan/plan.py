@@ -277,6 +277,7 @@ class Plan(PageResult):
         attrs = self.data.attrs
         settings = settings_of(attrs, "parts", "over", "how", "written")
         settings |= {"max_cost": attrs["max_cost"]} if attrs.get("max_cost") else {"drop": attrs["size"]}
+        settings |= settings_of(attrs, "max_share")
         act = Act(
             kind="plan",
             conclusion=self.text,

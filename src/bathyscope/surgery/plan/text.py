@@ -17,6 +17,7 @@ from bathyscope.prompts.samples import by_clusters
 from bathyscope.runs.by_place import LOSS_FALLS
 from bathyscope.surgery.plan.answer_ends import AnswerEnds
 from bathyscope.surgery.plan.at_random import RANDOM, random_sentence
+from bathyscope.surgery.plan.bound import bound_text
 from bathyscope.surgery.plan.price import Price
 from bathyscope.surgery.plan.stability_text import block_of, domain_sentences, stability_sentences
 
@@ -135,20 +136,31 @@ def _knows_choice(data: xr.Dataset) -> bool:
 def refusal(data: xr.Dataset) -> str:
     """Return what was asked and did not stay within the bound, and what to do."""
     price = Price.of(data)
+    prompts = f"{data.sizes['prompt']} test prompts{by_clusters(data.attrs)}"
+    bound = bound_text(data.attrs).removesuffix(" nats")
     return (
-        f"Not shown to stay below max_cost={float(data.attrs['max_cost']):g}: the choice of the calibration prompts, "
-        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats{price.where} ({price.interval}); "
-        "no other was put to this test. Allow a higher cost, or give more test prompts."
+        f"Not shown to stay below max_cost={bound}: the choice of the calibration prompts, "
+        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats{price.where} ({price.interval}) on {prompts}; "
+        f"no other was put to this test. {_refusal_remedy(data, price)}"
     )
+
+
+def _refusal_remedy(data: xr.Dataset, price: Price) -> str:
+    """Return what could help: further test prompts only where the interval reaches below the bound."""
+    over = data["over_bound_low"][0] if "over_bound_low" in data else price.low - float(data.attrs["max_cost"])
+    if float(over) >= 0:
+        return "Its whole interval lies above the bound, where more test prompts do not help; allow a higher cost."
+    return "Allow a higher cost, or give more test prompts."
 
 
 def _within_sentences(data: xr.Dataset) -> list[str]:
     """Return which other candidates stayed below the bound, where the choice did not."""
     limit = float(data.attrs["max_cost"])
+    over = data["over_bound_high"].values if "over_bound_high" in data else data["test_cost_high"].values - limit
     below = [
         f"{_candidate_title(name, False)} ({subset}), {_cost_text(data.isel(candidate=place))}"
         for place, (name, subset) in enumerate(zip(data["candidate"].values.tolist(), data["subset"].values.tolist()))
-        if place and name != RANDOM and float(data["test_cost_high"][place]) < limit
+        if place and name != RANDOM and over[place] < 0
     ]
     if not below:
         return []
@@ -174,7 +186,7 @@ def _lead_sentences(data: xr.Dataset, better: int | None) -> list[str]:
     subset = choice["subset"].item()
     counted = f"{int(attrs['size'])} of {int(attrs['n_units'])} {_unit(data)}s"
     prompts = f"{data.sizes['prompt']} test prompts{by_clusters(attrs)}"
-    within = f" within {float(attrs['max_cost']):g} nats" if attrs.get("max_cost") else ""
+    within = f" within {bound_text(attrs)}" if attrs.get("max_cost") else ""
     price_sentence = f"It costs {price.text}, and {searched}"
     if price.falls:
         return [

@@ -146,6 +146,7 @@ def test_a_boundary_without_a_partner_has_no_mark() -> None:
             "data=.* is no dataset of maps; give the data of what bathyscope.maps returned",
         ),
         (lambda: None, "data=None is no dataset of maps"),
+        (lambda: "maps.nc", "data='maps.nc' is no dataset of maps"),
     ],
 )
 def test_what_is_of_something_else_is_not_drawn(data: Callable[[], Any], words: str) -> None:

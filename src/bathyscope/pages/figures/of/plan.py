@@ -17,6 +17,7 @@ from bathyscope.pages.figures.kit.painting import paint
 from bathyscope.pages.head.canvas import Canvas, text_width, wrap
 from bathyscope.pages.head.layouts import ProfileLayout, paper_layout
 from bathyscope.prompts.parts import resampled
+from bathyscope.surgery.plan.bound import bound_text
 from bathyscope.surgery.plan.price import unit_of
 
 _ROW, _NARROW_ROW = 27.0, 42.0
@@ -108,7 +109,11 @@ def draw_candidates(canvas: Canvas, layout: ProfileLayout, data: xr.Dataset, y: 
     for number, row in enumerate(rows):
         _draw_candidate(canvas, row, number, top + step * number, across, (left, start, end), narrow=narrow)
     # The two lines may be next to each other, so what they mean is in one line below.
-    words = f"line: 0; dashed: the limit, {float(limit):g}" if limit else "line: 0, the full model"
+    words = (
+        f"line: 0; dashed: the limit, {bound_text(data.attrs).removesuffix(' nats')}"
+        if limit
+        else "line: 0, the full model"
+    )
     y = foot + 14
     for tick in ticks:
         canvas.text(across(tick), y, true_minus(f"{tick:g}"), 12, role="muted", anchor="middle")
