@@ -299,11 +299,12 @@ def test_checkpoints_of_another_place_are_added_only_where_something_shows_one_t
 def test_a_course_is_shown_and_named_where_a_run_is_wanted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     watch = bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", every=1, **OPTIONS)
     assert watch(0)
+    assert watch(1)
     assert main(["show", str(tmp_path / "c")]) == 0
     assert bathyscope.open(tmp_path / "c").text.partition(".")[0] in capsys.readouterr().out
     way_on = (
         f"{str(tmp_path / 'c')!r} is the folder of a course, with a survey of each step; give one of these, such as "
-        f"{tmp_path / 'c' / 'step-00000000'}"
+        f"{tmp_path / 'c' / 'step-00000001'}"
     )
     for wants_runs in (
         lambda: bathyscope.report([tmp_path / "c"], tmp_path / "page.html"),
