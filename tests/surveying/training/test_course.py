@@ -72,6 +72,9 @@ def test_every_number_is_that_of_the_steps_run(found: tuple[xr.Dataset, Path]) -
         added = (run["drop"].loss - run["drop"].baseline_loss).mean("prompt")
         np.testing.assert_allclose(row["added_loss"], added)
         assert float(row["loss"]) == pytest.approx(float(run["drop"].baseline_loss.mean()))
+        [ends] = mean_intervals(run["drop"].baseline_loss.values[:, None])
+        assert [float(row["loss_low"]), float(row["loss_high"])] == pytest.approx([ends.low, ends.high])
+        assert ends.low < float(row["loss"]) < ends.high
         skip = run["skip"].output_all.sel(part="block", reduction="mean").mean("prompt")
         np.testing.assert_allclose(row["skip_effect"], skip)
 
@@ -152,7 +155,8 @@ def test_no_block_is_idle_where_none_was_left_out(options: dict[str, Any]) -> No
     )
     assert {"added_loss", "idle_blocks", "loss"} <= courses._row(plain).keys()
     assert "depth/idle_blocks" in courses.depths_of(plain)
-    assert courses._row(other) == {"loss": pytest.approx(courses._row(plain)["loss"])}
+    losses = {name: pytest.approx(courses._row(plain)[name]) for name in ("loss", "loss_low", "loss_high")}
+    assert courses._row(other) == losses
     assert courses.depths_of(other) == {}
 
 
@@ -519,6 +523,8 @@ def test_the_picture_of_a_course_names_what_it_has(found: tuple[xr.Dataset, Path
         [panel] = [panel for panel in drawing(data.assign(idle_blocks=counts)).panels if panel.name == "loss"]
         panel.draw(figure)
         assert [axes.get_title() for axes in figure.axes] == titles
+        band = figure.axes[0].collections[0].get_paths()[0].vertices[:, 1]
+        np.testing.assert_allclose([band.min(), band.max()], [data["loss_low"].min(), data["loss_high"].max()])
         plt.close(figure)
 
 

@@ -337,8 +337,19 @@ def test_two_steps_of_a_course_are_compared_where_they_hold_what_depths_are_read
 
     comparison = bathyscope.compare(two_steps(["residual", "lens", "skip"]), resamples=100)
     assert {"step-00000001" in row["other"] for row in comparison.record()} == {True}
-    with pytest.raises(OptionError, match=r"lacks residual \(it holds: lens, skip.*\[\.\.\., 'effective_depth'\]"):
-        bathyscope.compare(two_steps(["lens", "skip"]), resamples=100)
+    steps = two_steps(["lens", "skip"])
+    with pytest.raises(
+        OptionError, match=r"lacks residual \(it holds: lens, skip.*\[\.\.\., 'effective_depth'\]"
+    ) as caught:
+        bathyscope.compare(steps, resamples=100)
+    # the estimators that it offers are compared as the steps are
+    [offered] = re.findall(r"\(estimators=, --estimators\): ([a-z_, ]+);", str(caught.value))
+    assert "cosine" not in offered
+    rows = bathyscope.compare(steps, resamples=100, estimators=offered.split(", ")).record()
+    assert {"step-00000001" in row["other"] for row in rows} == {True}
+    with pytest.raises(OptionError, match=r"it holds: drop.*Survey again with") as caught:
+        bathyscope.compare(two_steps(["drop"]), resamples=100)
+    assert "--estimators" not in str(caught.value)
 
 
 def test_what_is_no_step_is_refused_before_anything_is_computed(tmp_path: Path) -> None:

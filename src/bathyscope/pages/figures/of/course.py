@@ -95,6 +95,7 @@ def _draw_readings(figure: FigureBase, data: xr.Dataset) -> None:
 
 def _draw_loss(figure: FigureBase, data: xr.Dataset) -> None:
     ax, x = figure.subplots(), data["step"].values
+    ax.fill_between(x, data["loss_low"], data["loss_high"], color=style.PURPLE, alpha=0.15, linewidth=0)
     ax.plot(x, data["loss"], "-o", color=style.PURPLE, markersize=3.5, label="loss")
     ax.set(xlabel=_STEP_LABEL, ylabel="loss (nats per token)", title="Loss of the prompts")
     # with few prompts no count of idle blocks is known, nor where drops were not measured
