@@ -59,6 +59,10 @@ def in_memory(folder: str | None = None, **changes: object) -> Run:
             ["LlamaForCausalLM (first)", "LlamaForCausalLM (second)"],
         ),
         (
+            [in_memory("runs/slow/step-00000600", weight_hash="1" * 9), in_memory("runs/fast/step-00000600")],
+            ["LlamaForCausalLM (slow/step-00000600)", "LlamaForCausalLM (fast/step-00000600)"],
+        ),
+        (
             [in_memory("runs/first"), in_memory(dtype="bfloat16")],
             ["LlamaForCausalLM (first)", "LlamaForCausalLM (in memory)"],
         ),

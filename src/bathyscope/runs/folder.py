@@ -294,7 +294,8 @@ def is_course(folder: str | Path) -> bool:
 def course_in_words(folder: Path) -> str:
     """Say, where a run is wanted, that a folder is a course's, and name a run in it; a sentence without its stop."""
     steps = sorted(path.name for path in folder.glob("step-*") if path.is_dir())
-    example = f", such as {folder / steps[0]}" if steps else ""
+    # the last step is of the trained model
+    example = f", such as {folder / steps[-1]}" if steps else ""
     return f"{str(folder)!r} is the folder of a course, with a survey of each step; give one of these{example}"
 
 

@@ -47,6 +47,8 @@ def _suffixes(runs: Sequence[Run]) -> list[str]:
         [identity.schedule or "own order" for identity in identities],
         [identity.adapters or "no adapters" for identity in identities],
         [run.path.name if run.path is not None else "in memory" for run in runs],
+        # one step of several courses
+        [f"{run.path.parent.name}/{run.path.name}" if run.path is not None else "in memory" for run in runs],
         [f"weights {identity.weight_hash[:_HASH_LETTERS]}" for identity in identities],
         [f"configuration {(identity.config_hash or 'unknown')[:_HASH_LETTERS]}" for identity in identities],
         [identity.dtype for identity in identities],

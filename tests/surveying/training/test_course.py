@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -71,6 +72,9 @@ def test_every_number_is_that_of_the_steps_run(found: tuple[xr.Dataset, Path]) -
         added = (run["drop"].loss - run["drop"].baseline_loss).mean("prompt")
         np.testing.assert_allclose(row["added_loss"], added)
         assert float(row["loss"]) == pytest.approx(float(run["drop"].baseline_loss.mean()))
+        [ends] = mean_intervals(run["drop"].baseline_loss.values[:, None])
+        assert [float(row["loss_low"]), float(row["loss_high"])] == pytest.approx([ends.low, ends.high])
+        assert ends.low < float(row["loss"]) < ends.high
         skip = run["skip"].output_all.sel(part="block", reduction="mean").mean("prompt")
         np.testing.assert_allclose(row["skip_effect"], skip)
 
@@ -168,7 +172,8 @@ def test_no_block_is_idle_where_none_was_left_out(options: dict[str, Any]) -> No
     )
     assert {"added_loss", "idle_blocks", "loss"} <= courses._row(plain).keys()
     assert "depth/idle_blocks" in courses.depths_of(plain)
-    assert courses._row(other) == {"loss": pytest.approx(courses._row(plain)["loss"])}
+    losses = {name: pytest.approx(courses._row(plain)[name]) for name in ("loss", "loss_low", "loss_high")}
+    assert courses._row(other) == losses
     assert courses.depths_of(other) == {}
 
 
@@ -455,13 +460,34 @@ def test_what_blocks_cost_is_set_against_a_first_step_that_guesses(tmp_path: Pat
     later = gains.shape[1] // 2
     sums = [each[:, -later:].sum(1).mean() for each in added]
     np.testing.assert_allclose(course["late_blocks_loss"], sums, atol=1e-12)
+    lates = [mean_intervals(each[:, -later:].sum(1, keepdims=True))[0] for each in added]
+    np.testing.assert_allclose(course["late_blocks_loss_low"], [each.low for each in lates], atol=1e-9)
+    np.testing.assert_allclose(course["late_blocks_loss_high"], [each.high for each in lates], atol=1e-9)
     of_late = (added[2] - added[0])[:, -later:].sum(1, keepdims=True)
     [low_high] = mean_intervals(of_late)
     assert float(course["late_blocks_gain_low"][2]) == pytest.approx(low_high.low)
     assert np.isnan(course["late_blocks_gain_low"][0])
     assert "step 0 only guesses, and a fall from there is no loss of depth." in course.text
-    costs = f"Leaving out the later half (3 to 4), a block at a time, adds {sums[0]:+.3g} nats in all at the first step"
-    assert f"{costs}, {sums[-1]:+.3g} at the last (change " in course.text
+    [first, *_, last] = (f"({ends.low:+.3g} to {ends.high:+.3g})" for ends in lates)
+    costs = "Leaving out the later half (3 to 4), a block at a time, adds in all"
+    assert (
+        f"{costs} {sums[0]:+.3g} nats {first} at the first step, {sums[-1]:+.3g} {last} at the last (change "
+        in course.text
+    )
+    [panel] = [panel for panel in drawing(course.data).panels if panel.name == "later"]
+    assert panel.alt == (
+        "Loss added without a block, summed over blocks 3 to 4, by step, with 95 % intervals: "
+        + ", ".join(f"{total:+.3g} ({ends.low:+.3g} to {ends.high:+.3g})" for total, ends in zip(sums, lates))
+        + " nats."
+    )
+    figure = plt.figure()
+    panel.draw(figure)
+    [axes] = figure.axes
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), sums)
+    band = axes.collections[0].get_paths()[0].vertices
+    assert band[:, 1].min() == pytest.approx(min(each.low for each in lates))
+    assert band[:, 1].max() == pytest.approx(max(each.high for each in lates))
+    plt.close(figure)
     assert "than at step 0, where the model guesses" in drawing(course.data).note
 
 
@@ -500,6 +526,25 @@ def test_two_courses_of_a_model_have_a_heading_each(checkpoints: Path, tmp_path:
     assert [heading.rpartition(" ")[2] for heading in headings] == ["(slow)", "(fast)"]
     page = Path(bathyscope.report(courses_of_two, tmp_path / "page.html")).read_text(encoding="utf-8")
     assert all(f"{heading}<" in page for heading in headings)
+    [one_model] = {model.name for course in courses_of_two for model in course.models}
+    slow, fast = courses_of_two
+    fast.data.attrs["step_weight_hashes"] = ["cd" * 32]
+    [sentence] = tell_apart([], [slow, fast])
+    start = f"the course of {one_model} (slow) and the course of {one_model} (fast) are not shown to be of one model"
+    assert sentence.startswith(start)
+
+
+def test_the_table_of_a_course_has_a_row_for_each_step(found: tuple[xr.Dataset, Path]) -> None:
+    data, table = found[0], open_course(found[1]).tables()[0]
+    assert [row[0] for row in table.rows] == data["step"].values.tolist()
+    assert not [heading for heading in table.headings if heading.endswith(("low", "high"))]
+    for name in ("half", "late_blocks_loss"):
+        column = list(table.headings).index(name.replace("_", " "))
+        last = table.rows[-1][column]
+        ends = [float(data[name + end][-1]) for end in ("", "_low", "_high")]
+        assert [last.value, last.low, last.high] == ends
+    # what a course is asked first stays on a terminal of 80 letters
+    assert {"step", "half", "loss", "late blocks loss"} <= set(table.headings) - set(table.optional)
 
 
 def test_a_block_matters_where_it_costs_more_than_a_random_model_does() -> None:
@@ -507,6 +552,33 @@ def test_a_block_matters_where_it_costs_more_than_a_random_model_does() -> None:
     against_null = surely_matters(costs, gains, 0.01, guessing=True)
     np.testing.assert_array_equal(against_null, [[False, False], [True, False]])
     np.testing.assert_array_equal(surely_matters(costs, gains, 0.01, guessing=False), costs > 0.01)
+
+
+def test_the_picture_of_a_course_names_what_it_has(found: tuple[xr.Dataset, Path]) -> None:
+    data = found[0]
+    panels = {panel.name: panel for panel in drawing(data).panels}
+    assert list(panels) == ["depth", "loss", "later", "added_loss", "skip_effect"]
+    figure = plt.figure(figsize=panels["depth"].size, layout="constrained")
+    panels["depth"].draw(figure)
+    figure.canvas.draw()
+    [axes] = figure.axes
+    # the legend lies above the line of all blocks
+    legend = axes.get_legend().get_window_extent().transformed(axes.transData.inverted())
+    assert legend.y0 > data.attrs["n_blocks"] >= max(axes.get_yticks())
+    plt.close(figure)
+    # three prompts are too few to count idle blocks
+    assert data["idle_blocks"].isnull().all()
+    for counts, titles in (
+        (data["idle_blocks"], ["Loss of the prompts"]),
+        (data["idle_blocks"].fillna(1.0), ["Loss of the prompts, and idle blocks", ""]),
+    ):
+        figure = plt.figure()
+        [panel] = [panel for panel in drawing(data.assign(idle_blocks=counts)).panels if panel.name == "loss"]
+        panel.draw(figure)
+        assert [axes.get_title() for axes in figure.axes] == titles
+        band = figure.axes[0].collections[0].get_paths()[0].vertices[:, 1]
+        np.testing.assert_allclose([band.min(), band.max()], [data["loss_low"].min(), data["loss_high"].max()])
+        plt.close(figure)
 
 
 def test_one_step_is_not_said_to_go_anywhere(checkpoints: Path, tmp_path: Path) -> None:

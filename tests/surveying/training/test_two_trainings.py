@@ -299,11 +299,12 @@ def test_checkpoints_of_another_place_are_added_only_where_something_shows_one_t
 def test_a_course_is_shown_and_named_where_a_run_is_wanted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     watch = bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", every=1, **OPTIONS)
     assert watch(0)
+    assert watch(1)
     assert main(["show", str(tmp_path / "c")]) == 0
     assert bathyscope.open(tmp_path / "c").text.partition(".")[0] in capsys.readouterr().out
     way_on = (
         f"{str(tmp_path / 'c')!r} is the folder of a course, with a survey of each step; give one of these, such as "
-        f"{tmp_path / 'c' / 'step-00000000'}"
+        f"{tmp_path / 'c' / 'step-00000001'}"
     )
     for wants_runs in (
         lambda: bathyscope.report([tmp_path / "c"], tmp_path / "page.html"),
@@ -336,8 +337,19 @@ def test_two_steps_of_a_course_are_compared_where_they_hold_what_depths_are_read
 
     comparison = bathyscope.compare(two_steps(["residual", "lens", "skip"]), resamples=100)
     assert {"step-00000001" in row["other"] for row in comparison.record()} == {True}
-    with pytest.raises(OptionError, match=r"lacks residual \(it holds: lens, skip.*\[\.\.\., 'effective_depth'\]"):
-        bathyscope.compare(two_steps(["lens", "skip"]), resamples=100)
+    steps = two_steps(["lens", "skip"])
+    with pytest.raises(
+        OptionError, match=r"lacks residual \(it holds: lens, skip.*\[\.\.\., 'effective_depth'\]"
+    ) as caught:
+        bathyscope.compare(steps, resamples=100)
+    # the estimators that it offers are compared as the steps are
+    [offered] = re.findall(r"\(estimators=, --estimators\): ([a-z_, ]+);", str(caught.value))
+    assert "cosine" not in offered
+    rows = bathyscope.compare(steps, resamples=100, estimators=offered.split(", ")).record()
+    assert {"step-00000001" in row["other"] for row in rows} == {True}
+    with pytest.raises(OptionError, match=r"it holds: drop.*Survey again with") as caught:
+        bathyscope.compare(two_steps(["drop"]), resamples=100)
+    assert "--estimators" not in str(caught.value)
 
 
 def test_what_is_no_step_is_refused_before_anything_is_computed(tmp_path: Path) -> None:

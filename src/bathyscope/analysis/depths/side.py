@@ -127,10 +127,12 @@ def _require_measured(run: Run, name: str, chosen: Collection[str]) -> None:
     missing = [measure for measure in DECLARATION.requires if measure in {needed[each] for each in lacking}]
     if run.stored is None:
         if missing:
+            possible = [each for each in ESTIMATORS if measure_of(each) in run.measures]
+            others = f"Choose among the others (estimators=, --estimators): {', '.join(possible)}; or survey"
             raise OptionError(
                 f"{name} lacks {', '.join(missing)} (it holds: {', '.join(run.measures) or 'nothing'}); "
-                f"{', '.join(lacking)} {_are(lacking)} read off what is missing. Survey again with "
-                "measures=[..., 'effective_depth']."
+                f"{', '.join(lacking)} {_are(lacking)} read off what is missing. {others if possible else 'Survey'} "
+                "again with measures=[..., 'effective_depth']."
             )
         return
     if len(run.stored) <= run.n_blocks:

@@ -9,6 +9,7 @@ from bathyscope.core.result import PageResult
 from bathyscope.core.text import without_folders
 from bathyscope.model.identity import ModelIdentity, compare_models
 from bathyscope.runs.run import Run
+from bathyscope.surveying.training.steps import COURSE_FOLDER
 
 
 @dataclass(frozen=True)
@@ -18,15 +19,18 @@ class _Measured:
     Args:
         kind: such as "the plan".
         models: those that it is of; a course has one for each step, a difference two.
+        folder: what tells a course from others of one model; empty for other results.
     """
 
     kind: str
     models: tuple[ModelIdentity, ...]
+    folder: str = ""
 
     @property
     def text(self) -> str:
         names = dict.fromkeys(without_folders(model.name) for model in self.models)
-        return f"{self.kind} of {' and '.join(names)}"
+        is_named = self.folder and self.folder not in names
+        return f"{self.kind} of {' and '.join(names)}{f' ({self.folder})' if is_named else ''}"
 
 
 def tell_apart(runs: Sequence[Run], acts: Sequence[PageResult]) -> list[str]:
@@ -37,7 +41,7 @@ def tell_apart(runs: Sequence[Run], acts: Sequence[PageResult]) -> list[str]:
     if not acts:
         return []
     first, *others = [
-        *(_Measured(f"the {act.kind}", act.models) for act in acts),
+        *(_Measured(f"the {act.kind}", act.models, str(act.data.attrs.get(COURSE_FOLDER, ""))) for act in acts),
         *(_Measured("the run", (run.identity.of_model,)) for run in runs),
     ]
     return [sentence for other in others if (sentence := _contradiction(first, other))]

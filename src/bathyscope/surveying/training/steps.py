@@ -15,7 +15,7 @@ import xarray as xr
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, PageResult
-from bathyscope.core.tables import TextTable, frame_table
+from bathyscope.core.tables import TextTable
 from bathyscope.core.text import capitalised, counted, signed
 from bathyscope.errors import OptionError, StoreError, warn
 from bathyscope.labels import Label, Table, interval, labelled
@@ -59,6 +59,8 @@ STEP_CONFIGURATIONS: Final = "step_config_hashes"
 """Attribute of a course: the hash of the configuration of each step's model; empty where a run does not tell it."""
 _OF_RUNS: Final = frozenset({"plot", "verdict", "explore", "among", "headline", "measures", "prompts"})
 """What somebody who knows runs looks for; ``plot`` would be that of the arrays, which draws nothing by itself."""
+_FIRST_LEFT_OUT: Final = ("late_blocks_gain", "tokens_90", "readable", "later", "idle_blocks", "own")
+"""Columns of the table by step that a narrow terminal leaves out, the first ones first."""
 _SOME: Final = "course['half'] or course['added_loss']"
 _by_step = partial(Label, "step", source="own")
 _by_block = partial(Label, "step block", source="own")
@@ -76,6 +78,7 @@ _TABLE: Final[Table] = {
         "blocks whose drop changes the loss by less than 0.01 nats", "block", "test of equivalence"
     ),
     "loss": _by_step("cross-entropy of the prompts", "nats", "mean over prompts"),
+    **interval("loss", _by_step, "the 95 % interval of loss", "nats", "bootstrap over prompts"),
     "added_loss": _by_block("loss added without a block", "nats", "mean over prompts"),
     **interval("added_loss", _by_block, "the 95 % interval of added_loss", "nats", "bootstrap over prompts"),
     "skip_effect": _by_block("effect of skipping a block on the output", "1", "mean over tokens and prompts"),
@@ -144,11 +147,11 @@ def open_course(folder: str | Path) -> Course:
 
     Returns:
         By ``step``: the verdict's readings with intervals, the idle blocks (NaN below 24 different prompts) and the
-        loss. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it;
+        loss with its interval. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it;
         ``added_loss_gain`` is the added loss less that at the first step, paired by prompt; ``late_blocks_loss`` and
-        ``late_blocks_gain`` are sums over the later half of the blocks. By block: ``matters_from``, the first step
-        behind which dropping it surely adds more than 0.01 nats at every step (NaN without one), and, where the course
-        begins at step 0 with a model that predicts no better than equal guesses, surely more than there. By
+        ``late_blocks_gain`` are sums over the later half of the blocks, with intervals. By block: ``matters_from``, the
+        first step behind which dropping it surely adds more than 0.01 nats at every step (NaN without one), and, where
+        the course begins at step 0 with a model that predicts no better than equal guesses, surely more than there. By
         ``reading``: its ``change`` from first step to last and its ``slope`` over 1,000 steps, paired by prompt.
 
     Raises:
@@ -240,14 +243,17 @@ def _name_of(runs: Mapping[int, Run]) -> str:
 def _row(run: Run) -> dict[str, Any]:
     """Return the values of the table for one run, as far as its measures tell them."""
     row: dict[str, Any] = {}
+    # the seed of the run, so that its own page has the same intervals
+    usual = Sampling(seed=run.identity.seed)
     if "lens" in run:
         for name, reading in _readings_of(run).items():
             row |= {name: reading.value, f"{name}_low": reading.low, f"{name}_high": reading.high}
     if "drop" in run:
-        row["loss"] = float(run["drop"]["baseline_loss"].mean())
+        loss = run["drop"]["baseline_loss"]
+        [loss_ends] = mean_intervals(loss.values[:, None], _draw_copies_as_one(run["drop"], usual))
+        row |= {"loss": float(loss.mean()), "loss_low": loss_ends.low, "loss_high": loss_ends.high}
     if not why_no_cost(run):
-        # the seed of the run, so that its own page has the same intervals
-        added_PL, sampling = _added_losses(run["drop"], Sampling(seed=run.identity.seed))
+        added_PL, sampling = _added_losses(run["drop"], usual)
         ends = np.array(mean_intervals(added_PL, sampling))
         row |= {"added_loss": np.nanmean(added_PL, axis=0)}
         row |= {"added_loss_low": ends[:, 0], "added_loss_high": ends[:, 1]}
@@ -418,9 +424,24 @@ def _table_by_step(data: xr.Dataset) -> pd.DataFrame:
     return data[["step", *by_step]].to_dataframe().reset_index()
 
 
+def _step_table(data: xr.Dataset) -> TextTable:
+    """Return the table by step for people: a row a step, every interval in the cell of its estimate."""
+    names = [name for name in map(str, _table_by_step(data).columns) if not name.endswith(("_low", "_high"))]
+    by_step = [data.isel(step=place) for place in range(data.sizes["step"])]
+    rows = [
+        [Estimate.of(at_step, name) if f"{name}_low" in data else at_step[name].item() for name in names]
+        for at_step in by_step
+    ]
+    return TextTable(
+        [name.replace("_", " ") for name in names],
+        rows,
+        optional=[name.replace("_", " ") for name in _FIRST_LEFT_OUT if name in names],
+    )
+
+
 def _lay_out(data: xr.Dataset) -> list[TextTable]:
     """Return the table by step, how far the readings changed, and from when on each block matters."""
-    tables = [frame_table(_table_by_step(data))]
+    tables = [_step_table(data)]
     if "change" in data:
         forms = {"last step less first": "+.2f", f"per {_PER_STEPS:,} steps": "+.2f"}
         rows = [
@@ -471,4 +492,8 @@ def idle_blocks(drop: xr.Dataset, seed: int = 0, bound: float = IDLE) -> np.ndar
 def _added_losses(drop: xr.Dataset, sampling: Sampling = _USUAL) -> tuple[FloatArray, Sampling]:
     """Return what each prompt loses without each block, [P, L], and a sampling that draws copies of a prompt as one."""
     added_PL = (drop["loss"] - drop["baseline_loss"]).transpose("prompt", "dropped").values
-    return added_PL, replace(sampling, cluster=clusters_in(drop, None))
+    return added_PL, _draw_copies_as_one(drop, sampling)
+
+
+def _draw_copies_as_one(drop: xr.Dataset, sampling: Sampling) -> Sampling:
+    return replace(sampling, cluster=clusters_in(drop, None))

@@ -8,12 +8,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.colours import Colours, Kind
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL, Look
-from bathyscope.surveying.training.gains import GUESSING
+from bathyscope.surveying.training.gains import GUESSING, later_blocks
 
 _READINGS: Final = {
     "half": ("half of the tokens keep their prediction", Look(style.BLUE, "o", "-")),
@@ -27,6 +28,8 @@ _MAPS: Final = {
     "skip_effect": ("Effect of skipping a block on the output", "change of the output (dimensionless)", "effect"),
 }
 _TICKS: Final = 8
+_WITH_LEGEND: Final = 1.4
+"""Share of the blocks up to which readings have room, with their legend above the line of all blocks."""
 _SPREAD: Final = 20.0
 """Largest over median effect from which colours are logarithmic."""
 
@@ -43,6 +46,13 @@ def drawing(data: xr.Dataset) -> Drawing:
     if "loss" in data:
         alt = f"Loss of the prompts by step: {', '.join(f'{value:.3g}' for value in data['loss'].values)} nats."
         panels.append(Panel("loss", partial(_draw_loss, data=data), alt))
+    if "late_blocks_loss" in data and data.sizes["block"] > 1:
+        costs = [Estimate.of(data.isel(step=place), "late_blocks_loss") for place in range(data.sizes["step"])]
+        alt = (
+            f"Loss added without a block, summed over blocks {later_blocks(data.sizes['block'])}, by step, with 95 % "
+            f"intervals: {', '.join(f'{cost:+.3g}' for cost in costs)} nats."
+        )
+        panels.append(Panel("later", partial(_draw_later, data=data), alt))
     for name, (title, quantity, short) in _MAPS.items():
         if name in data:
             heat = _map_of(data, name, title, quantity, short)
@@ -78,14 +88,20 @@ def _draw_readings(figure: FigureBase, data: xr.Dataset) -> None:
     blocks = int(data.attrs["n_blocks"])
     ax.axhline(blocks, **style.BROKEN, zorder=1)
     ax.set(xlabel=_STEP_LABEL, ylabel=f"blocks done (of {blocks})", title="Blocks done when …")
-    ax.set_ylim(0, 1.05 * blocks)
-    ax.legend(fontsize=6.5)
+    ax.set_ylim(0, _WITH_LEGEND * blocks)
+    ax.set_yticks([tick for tick in ax.get_yticks() if tick <= blocks])
+    ax.legend(fontsize=6.5, loc="upper right")
 
 
 def _draw_loss(figure: FigureBase, data: xr.Dataset) -> None:
     ax, x = figure.subplots(), data["step"].values
+    ax.fill_between(x, data["loss_low"], data["loss_high"], color=style.PURPLE, alpha=0.15, linewidth=0)
     ax.plot(x, data["loss"], "-o", color=style.PURPLE, markersize=3.5, label="loss")
-    ax.set(xlabel=_STEP_LABEL, ylabel="loss (nats per token)", title="Loss of the prompts, and idle blocks")
+    ax.set(xlabel=_STEP_LABEL, ylabel="loss (nats per token)", title="Loss of the prompts")
+    # with few prompts no count of idle blocks is known, nor where drops were not measured
+    if "idle_blocks" not in data or not data["idle_blocks"].notnull().any():
+        return
+    ax.set_title("Loss of the prompts, and idle blocks")
     idle = ax.twinx()
     idle.plot(x, data["idle_blocks"], "--s", color=style.MUTED, markersize=3, label="idle blocks")
     idle.set_ylabel("blocks shown to be idle")
@@ -93,6 +109,15 @@ def _draw_loss(figure: FigureBase, data: xr.Dataset) -> None:
     idle.grid(visible=False)
     handles = [*ax.get_lines(), *idle.get_lines()]
     ax.legend(handles, [str(line.get_label()) for line in handles], fontsize=6.5)
+
+
+def _draw_later(figure: FigureBase, data: xr.Dataset) -> None:
+    ax, x, name = figure.subplots(), data["step"].values, "late_blocks_loss"
+    ax.plot(x, data[name], "-o", color=style.PURPLE, markersize=3.5)
+    ax.fill_between(x, data[f"{name}_low"], data[f"{name}_high"], color=style.PURPLE, alpha=0.15, linewidth=0)
+    ax.axhline(0, **style.BROKEN, zorder=1)
+    title = f"Cost of the later half ({later_blocks(data.sizes['block'])}), a block at a time"
+    ax.set(xlabel=_STEP_LABEL, ylabel="summed added loss (nats per token)", title=title)
 
 
 def _map_of(data: xr.Dataset, name: str, title: str, quantity: str, short: str) -> HeatMap:
