@@ -211,6 +211,24 @@ def test_a_run_of_depth_scores_alone_is_enough(surveyed: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("measures", "wanted"),
+    [
+        (("lens",), [name for name in ESTIMATORS if "cosine" not in name and name != "centre_of_mass"]),
+        (("residual",), ["cosine", "interpolated_cosine"]),
+        (("residual", "lens"), [name for name in ESTIMATORS if name != "centre_of_mass"]),
+        (("skip",), ["centre_of_mass"]),
+    ],
+)
+def test_each_estimator_needs_what_it_is_read_off_and_no_more(measures: tuple[str, ...], wanted: list[str]) -> None:
+    whole = bathyscope.group(RUN, "solved_by", **QUICK)
+    part = without(RUN, *(name for name in RUN.measures if name not in measures))
+    result = bathyscope.group(part, "solved_by", **QUICK)
+    assert result["estimator"].values.tolist() == wanted
+    for name in ("value", "ci_low", "ci_high", "difference", "difference_low", "p_value"):
+        np.testing.assert_array_equal(result[name].values, whole.data.sel(estimator=wanted)[name].values, err_msg=name)
+
+
+@pytest.mark.parametrize(
     ("run", "options", "said"),
     [
         (RUN, {"by": "solved"}, "no label 'solved'. Did you mean 'solved_by'? Their labels: dataset, solved_by."),
@@ -224,11 +242,6 @@ def test_a_run_of_depth_scores_alone_is_enough(surveyed: Run) -> None:
         (RUN, {"permutations": 0}, "permutations=0 is out of range; allowed: 1 to 10000000."),
         (RUN, {"resamples": 0}, "resamples=0 is out of range; allowed: 20 to 10000000."),
         (RUN, {"seed": -1}, "seed=-1 is out of range; allowed: 0 to 4294967295."),
-        (
-            without(RUN, "skip"),
-            {},
-            "This run holds residual, lens; depths of groups are read off residual, lens and skip together",
-        ),
         (
             a_run(prompts=13, labels={"solved_by": list(range(13))}),
             {},
