@@ -210,6 +210,17 @@ def test_a_run_of_depth_scores_alone_is_enough(surveyed: Run) -> None:
     assert found["group"].values.tolist() == ["1", "2"]
 
 
+def test_a_group_that_agrees_has_the_interval_that_its_number_leaves_open() -> None:
+    alike = a_run(prompts=21, labels={"solved_by": CLASSES}, spread=0.0)
+    result = bathyscope.group(alike, "solved_by", estimators=["prediction"], **QUICK)
+    for number, name in ((6, "neither"), (7, "both"), (8, "only deep")):
+        cell = result.data.sel(group=name, estimator="prediction")
+        # of n prompts that agree, a share 1 − 0.025^(1/n) of all may be unlike them, anywhere from 0 to L
+        others, value = 1 - 0.025 ** (1 / number), cell["value"].item()
+        assert cell["ci_low"].item() == pytest.approx(value - others * value)
+        assert cell["ci_high"].item() == pytest.approx(value + others * (1 - value))
+
+
 @pytest.mark.parametrize(
     ("measures", "wanted"),
     [
