@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -219,6 +220,36 @@ def test_a_group_that_agrees_has_the_interval_that_its_number_leaves_open() -> N
         others, value = 1 - 0.025 ** (1 / number), cell["value"].item()
         assert cell["ci_low"].item() == pytest.approx(value - others * value)
         assert cell["ci_high"].item() == pytest.approx(value + others * (1 - value))
+
+
+@pytest.mark.parametrize(
+    ("positions", "estimators", "named"),
+    [
+        ("all", ["prediction", "kl"], "(prediction, kl)"),
+        ("answer", ["prediction", "cosine"], "(cosine)"),
+        ("answer", ["prediction", "deep_thinking_ratio"], ""),
+    ],
+)
+def test_means_over_tokens_that_prompts_share_are_reported(positions: str, estimators: list[str], named: str) -> None:
+    model = zoo.build("llama")
+    first, *others = zoo.prompts(model, (14, *[4] * 10))
+    prompts = [
+        bathyscope.Prompt(ids=[*first, *ids], answer_tokens=1, labels={"level": number % 2})
+        for number, ids in enumerate(others)
+    ]
+    options = {"lens": {"positions": positions}}
+    run = bathyscope.survey(model, prompts, ["residual", "lens"], progress=False, **options)  # type: ignore[arg-type]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bathyscope.group(run, "level", estimators=estimators, **QUICK)
+    texts = [str(warning.message) for warning in caught if "in beginnings that prompts share" in str(warning.message)]
+    assert len(texts) == bool(named)
+    if named:
+        # 14 of the 18 tokens of each are the same, and what comes after them begins alike by chance at most
+        assert texts[0].startswith(("78 % of the tokens", "79 %", "80 %", "81 %", "82 %"))
+        assert f"means over all tokens {named} say little" in texts[0]
+    apart = bathyscope.survey(model, others, ["lens"], progress=False)
+    assert apart.share_in_common < 0.5
 
 
 @pytest.mark.parametrize(

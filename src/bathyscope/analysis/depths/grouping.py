@@ -25,14 +25,23 @@ from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
+from bathyscope.prompts.beginnings import MOSTLY
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, level_name, members_by_value
+from bathyscope.runs.head import percent
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
 from bathyscope.runs.table import tidy
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast
-from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done, estimate_each
+from bathyscope.statistics.effective_depth import (
+    ESTIMATORS,
+    DepthEstimate,
+    Estimator,
+    blocks_done,
+    estimate_each,
+    measure_of,
+)
 from bathyscope.statistics.effective_depth import estimators as estimators_of
 from bathyscope.statistics.permutation import permutation_p, share_clusters
 from bathyscope.statistics.reading import Reading, only_entry
@@ -108,6 +117,7 @@ def grouped(
         _warn_of_few_clusters(groups, member)
     estimator_of = {name: replace(estimator, cluster=member) for name, estimator in _estimators(opened).items()}
     names = chosen_estimators(estimator_of if estimators is None else estimators, estimator_of, "This run has")
+    _warn_of_common_beginnings(opened, names)
     blocks = opened.n_blocks
     by_group = [{name: estimator_of[name].take(members) for name in names} for members in groups.values()]
     estimates = [estimate_each(estimator_of_group, blocks, sampling) for estimator_of_group in by_group]
@@ -186,6 +196,21 @@ def _warn_of_few_clusters(groups: Mapping[str, NDArray[np.bool_]], member: NDArr
     few = [f"{name} ({count})" for name, count in counts.items() if count < FEWEST_CLUSTERS]
     if few:
         warn(f"Groups of fewer than {FEWEST_CLUSTERS} clusters: {', '.join(few)}. Their intervals say next to nothing.")
+
+
+def _warn_of_common_beginnings(run: Run, names: Sequence[str]) -> None:
+    """Warn where estimators are of all tokens, and most of these are the same in several prompts."""
+    lens_of_answers = (run.identity.measures.get("lens") or {}).get("positions") == "answer"
+    measures = {name: "lens" if name == SHARE else measure_of(name) for name in names if name in (*ESTIMATORS, SHARE)}
+    of_all_tokens = [name for name, measure in measures.items() if measure != "lens" or not lens_of_answers]
+    if run.share_in_common < MOSTLY or not of_all_tokens:
+        return
+    warn(
+        f"{percent(run.share_in_common)} of the tokens stand in beginnings that prompts share (few-shot examples, "
+        "instructions), which a model reads alike in each. Intervals and p-values of means over all tokens "
+        f"({', '.join(of_all_tokens)}) say little of how groups differ behind them. Read where answers are predicted: "
+        "survey with lens={'positions': 'answer'} (--lens.positions answer)."
+    )
 
 
 def _estimators(run: Run) -> dict[str, Estimator]:
