@@ -27,6 +27,7 @@ from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.prompts.beginnings import MOSTLY
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, level_name, members_by_value
+from bathyscope.runs.departures import of_answers
 from bathyscope.runs.head import percent
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
@@ -200,7 +201,7 @@ def _warn_of_few_clusters(groups: Mapping[str, NDArray[np.bool_]], member: NDArr
 
 def _warn_of_common_beginnings(run: Run, names: Sequence[str]) -> None:
     """Warn where estimators are of all tokens, and most of these are the same in several prompts."""
-    lens_of_answers = (run.identity.measures.get("lens") or {}).get("positions") == "answer"
+    lens_of_answers = of_answers(run.identity.measures)
     measures = {name: "lens" if name == SHARE else measure_of(name) for name in names if name in (*ESTIMATORS, SHARE)}
     of_all_tokens = [name for name, measure in measures.items() if measure != "lens" or not lens_of_answers]
     if run.share_in_common < MOSTLY or not of_all_tokens:
