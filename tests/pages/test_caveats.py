@@ -22,6 +22,9 @@ OPTION = "not the standard definition: lens.positions=answer"
 COPIES = "4 of 5 prompts are copies of others, which intervals take as one with them"
 ONE_COPY = "1 of 6 prompts is a copy of another, which intervals take as one with it"
 
+SHARED = [Prompt(ids=[*IDS[0], *prompt.ids[:4]], answer_tokens=3) for prompt in PROMPTS]
+BEGINNINGS = "78 % of the tokens stand in beginnings that prompts share"
+
 
 def surveyed(prompts: list[Prompt], **options: Any) -> bathyscope.Run:
     return bathyscope.survey(waves.loaded("llama"), prompts, MEASURES, progress=False, **options)
@@ -35,6 +38,8 @@ def surveyed(prompts: list[Prompt], **options: Any) -> bathyscope.Run:
         (PROMPTS, {"control": "untrained:2"}, ()),
         (PROMPTS, {"lens": {"positions": "answer"}}, (NO_CONTROL, OPTION)),
         ([PROMPTS[0]] * 5, {}, (NO_CONTROL, COPIES)),
+        (SHARED, {}, (NO_CONTROL, BEGINNINGS)),
+        (SHARED, {"lens": {"positions": "answer"}}, (NO_CONTROL, OPTION)),
         ([*PROMPTS, PROMPTS[2]], {"control": "untrained:2"}, (ONE_COPY,)),
         ([PROMPTS[0]] * 5, {"lens": {"positions": "answer"}}, (NO_CONTROL, OPTION, COPIES)),
     ],
@@ -46,7 +51,7 @@ def test_caveats_stand_in_every_text_of_a_run(
     assert run.verdict.caveats == expected
     card = bathyscope.card(run)
     for text in (run.verdict.text.lower(), basis(read_profile(run)).lower(), card.lower()):
-        for caveat in (NO_CONTROL, OPTION, COPIES, ONE_COPY):
+        for caveat in (NO_CONTROL, OPTION, COPIES, ONE_COPY, BEGINNINGS):
             assert (caveat.lower() in text.replace("\\", "")) == (caveat in expected), text
     record = json.loads(card.partition("```json\n")[2].partition("```")[0])
     assert record["bathyscope"]["caveats"] == list(expected)

@@ -375,7 +375,9 @@ def check_places(case: Case) -> None:
 
 def check_depth(case: Case, text: str) -> None:
     half, own = case.value("half"), case.value("own")
-    tokens = re.match(r"Half of the tokens keep their final prediction from (\d+\.\d)", text)
+    positions = case.settings.get("lens", {}).get("positions")
+    of = "tokens that predict answers" if positions == "answer" else "tokens"
+    tokens = re.match(rf"Half of the {of} keep their final prediction from (\d+\.\d)", text)
     done = re.search(r"90 % of the effect on the output is done by (\d+\.\d)", text)
     assert (tokens is None) == math.isnan(half), text
     assert (done is None) == (math.isnan(own) or own == 0), text

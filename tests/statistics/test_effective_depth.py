@@ -47,8 +47,11 @@ def inputs(n_prompts: int = 6, noise: float = 0.0, seed: int = 0) -> DepthInputs
     )
 
 
-def test_equal_prompts_give_the_depths_of_their_curve_without_uncertainty() -> None:
-    found = effective_depth(inputs(), Sampling(50))
+def test_equal_prompts_give_the_depths_of_their_curve_and_what_their_number_leaves_open() -> None:
+    curves = inputs()
+    # of n prompts that agree, a share of 1 − 0.025^(1/n) of all may be unlike them, anywhere from 0 to L
+    others = 1 - 0.025 ** (1 / len(curves.n_tokens))
+    found = effective_depth(curves, Sampling(50))
     assert tuple(found) == ESTIMATORS
     for name, depth in DEPTHS.items():
         estimate = found[name]
@@ -56,7 +59,10 @@ def test_equal_prompts_give_the_depths_of_their_curve_without_uncertainty() -> N
         assert estimate.ratio == pytest.approx((depth + blocks_done(name)) / BLOCKS)
         assert 0 <= estimate.ratio <= 1
         ends = (estimate.ci_low, estimate.depth, estimate.ci_high)
-        assert ends == pytest.approx((depth + blocks_done(name),) * 3)
+        # a curve is read off the mean of all; settle and prediction are a number of each prompt
+        below, above = (others * depth, others * (BLOCKS - depth)) if name in ("settle", "prediction") else (0.0, 0.0)
+        done = depth + blocks_done(name)
+        assert ends == pytest.approx((done - below, done, done + above))
         assert (estimate.crossing_share, estimate.reason) == (1.0, "")
 
 
@@ -205,7 +211,8 @@ def test_token_depths_are_weighted_by_tokens_and_may_reach_the_last_boundary() -
     assert found["settle"].crossing_share == 1
     prediction = found["prediction"]
     assert (prediction.index, prediction.depth, prediction.ratio) == (BLOCKS, BLOCKS, 1)
-    assert (prediction.ci_low, prediction.ci_high) == (BLOCKS, BLOCKS)
+    # three prompts that agree leave open that others are at the first boundary
+    assert (prediction.ci_low, prediction.ci_high) == (pytest.approx(BLOCKS * 0.025 ** (1 / 3)), BLOCKS)
     nowhere = effective_depth(replace(curves, settle_depth=np.full(3, np.nan)))["settle"]
     assert nowhere.reason == "no prompt has a settle depth"
 

@@ -16,6 +16,7 @@ from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.core.result import require_arrays
 from bathyscope.errors import OptionError, StoreError, describe_value, did_you_mean
 from bathyscope.options import convert
+from bathyscope.prompts.beginnings import share_in_common
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import READING, recorded_reading
@@ -113,6 +114,16 @@ class RunContents:
     def copies(self) -> int:
         """How many prompts have the tokens of an earlier one; 0 where tokens are not kept."""
         return len(self._copy_of) - len(set(self._copy_of.values()))
+
+    @cached_property
+    def share_in_common(self) -> float:
+        """Share of the tokens that stand in beginnings which prompts share; 0 where tokens are not kept."""
+        if PROMPTS not in self.files:
+            return 0.0
+        try:
+            return share_in_common(prompt.ids for prompt in self.prompts)
+        except StoreError:  # as for copies
+            return 0.0
 
     def clusters(self, label: str | None = None) -> NDArray[np.intp] | None:
         """The number of each prompt's cluster, [prompts], as intervals draw them; None = each prompt for itself.

@@ -61,6 +61,11 @@ def departures(settings: Settings, has_skip: bool) -> tuple[Departure, ...]:
     return tuple(listed)
 
 
+def of_answers(settings: Settings) -> bool:
+    """Whether the lens is over the tokens that predict answers alone."""
+    return bool(settings.get("lens", {}).get("positions") == "answer")
+
+
 def reads_later_tokens(settings: Settings) -> bool:
     """Whether effects on later tokens are of earlier tokens' blocks; a published slip skips channels instead."""
     return settings.get("skip", {}).get("axis", SkipOptions().axis) == "tokens"

@@ -43,6 +43,7 @@ class RunHead:
         loss: [L + 1], cross-entropy of the next token when the model is read out at each boundary, nats a token; NaN
             where the lens does not tell.
         cycle: which loop and block each step is, of a model that runs blocks several times; None for others.
+        answers: whether the lens, and so all but ``effect``, is over the tokens that predict answers alone.
     """
 
     tokens: DepthReading
@@ -52,6 +53,7 @@ class RunHead:
     near_ties: float
     loss: FloatArray
     cycle: Cycle | None = None
+    answers: bool = False
 
     @property
     def is_mean(self) -> bool:
@@ -90,8 +92,10 @@ class RunHead:
             return ""
         depth = f"{self.tokens} of {counted(self.n_blocks, 'block')}{self.in_loops(self.tokens.value)}"
         if self.is_mean:
-            return f"A token keeps its final prediction from {depth} on, on average"
-        return f"Half of the tokens keep their final prediction from {depth} on"
+            token = "token that predicts an answer" if self.answers else "token"
+            return f"A {token} keeps its final prediction from {depth} on, on average"
+        tokens = "tokens that predict answers" if self.answers else "tokens"
+        return f"Half of the {tokens} keep their final prediction from {depth} on"
 
     @cached_property
     def last_clause(self) -> str:
@@ -142,9 +146,18 @@ class RunHead:
 
 
 def head_of(
-    lens: xr.Dataset, half: DepthReading, readable: DepthReading, effect: DepthReading, cycle: Cycle | None
+    lens: xr.Dataset,
+    half: DepthReading,
+    readable: DepthReading,
+    effect: DepthReading,
+    cycle: Cycle | None,
+    answers: bool,
 ) -> RunHead:
-    """Return the head of a run from its lens and its readings."""
+    """Return the head of a run from its lens and its readings.
+
+    Args:
+        cycle, answers: as in :class:`RunHead`.
+    """
     n_blocks = readable.n_blocks
     by_boundary = {name: _pooled(lens, name, n_blocks) for name in (AGREEMENT, _NEAR_TIES, _LOSS)}
     before_last = -2 if n_blocks else -1  # of all boundaries, of which stored states may lack some
@@ -156,6 +169,7 @@ def head_of(
         float(by_boundary[_NEAR_TIES][before_last]),
         by_boundary[_LOSS],
         cycle,
+        answers,
     )
 
 

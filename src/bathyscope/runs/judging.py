@@ -7,7 +7,7 @@ import numpy as np
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
-from bathyscope.runs.departures import Settings, departures, protected_tokens, reads_later_tokens
+from bathyscope.runs.departures import Settings, departures, of_answers, protected_tokens, reads_later_tokens
 from bathyscope.runs.head import head_of
 from bathyscope.runs.kept import kept_readings
 from bathyscope.runs.readings import Datasets, DepthReading, Null, readings_by_prompt
@@ -23,6 +23,7 @@ def verdict_of(
     settings: Settings | None = None,
     cycle: Cycle | None = None,
     copies: int = 0,
+    in_common: float = 0.0,
     stored: tuple[int, ...] | None = None,
     confirmed: bool = True,
 ) -> Verdict:
@@ -37,6 +38,7 @@ def verdict_of(
         settings: measure → its options, as they were surveyed; None = the defaults.
         cycle: which loop and block each step is, of a model that runs blocks several times.
         copies: prompts that have the tokens of others.
+        in_common: share of all tokens that stand in beginnings which prompts share.
         stored: boundaries of the stored states that were measured; None = the model was run.
         confirmed: whether the predictions are known to be the model's.
 
@@ -74,12 +76,16 @@ def verdict_of(
     skip = measures.get("skip")
     return Verdict(
         **readings,
-        head=head_of(measures["lens"], readings["half"], readings["readable"], readings["own"], cycle),
+        head=head_of(
+            measures["lens"], readings["half"], readings["readable"], readings["own"], cycle, of_answers(settings)
+        ),
         departed=departures(settings, has_skip=skip is not None),
         skipped_parts=() if skip is None or "part" not in skip.coords else tuple(map(str, skip["part"].values)),
         cut="skip" in settings and (skip is None or "output_all" not in skip),
         has_means="mean" in ((settings.get("skip") or {}).get("output_reductions") or ["mean"]),
         copies=copies,
+        # what predicts an answer stands behind what prompts share
+        in_common=0.0 if of_answers(settings) else in_common,
         stored=stored,
         confirmed=confirmed,
     )

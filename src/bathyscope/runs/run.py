@@ -249,6 +249,7 @@ class Run(RunContents):
             settings=self.identity.measures,
             cycle=self.cycle,
             copies=self.copies,
+            in_common=self.share_in_common,
             stored=self.stored,
             confirmed=self.confirmed,
         )

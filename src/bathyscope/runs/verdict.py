@@ -18,9 +18,10 @@ import numpy as np
 
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import capitalised, counted, signed, written_out
+from bathyscope.prompts.beginnings import MOSTLY
 from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.departures import Departure
-from bathyscope.runs.head import NO_EFFECT, RunHead
+from bathyscope.runs.head import NO_EFFECT, RunHead, percent
 from bathyscope.runs.kept import QUANTILES
 from bathyscope.runs.readings import CLOSE, LEVEL, RESAMPLES, DepthReading, Null
 from bathyscope.statistics.difference import Contrast, paired_difference
@@ -66,6 +67,7 @@ class Verdict:
         cut: whether skip effects were measured and this part of the run is without them.
         has_means: whether the change of the output was reduced to means over tokens, which are what is read.
         copies: prompts that have the tokens of others, with which intervals take them as one.
+        in_common: share of the tokens of the readings that stand in beginnings which prompts share.
         stored: boundaries of the stored states that were measured; None = the model was run.
         confirmed: whether the predictions are known to be the model's: not where a head reads stored states that do not
             tell what was served.
@@ -82,6 +84,7 @@ class Verdict:
     cut: bool = False
     has_means: bool = True
     copies: int = 0
+    in_common: float = 0.0
     stored: tuple[int, ...] | None = None
     confirmed: bool = True
 
@@ -220,6 +223,8 @@ class Verdict:
             caveats.append(f"not the standard definition: {', '.join(departure.option for departure in self.departed)}")
         if self.copies:
             caveats.append(copies_in_words(self.copies, self.readable.by_prompt.size))
+        if self.in_common >= MOSTLY:
+            caveats.append(f"{percent(self.in_common)} of the tokens stand in beginnings that prompts share")
         return tuple(caveats)
 
     def _later_sentence(self) -> str:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
-from bathyscope.statistics.bootstrap import bootstrap_interval
+from bathyscope.statistics.bootstrap import Interval, bootstrap_interval
 from bathyscope.statistics.crossing import (
     KL_FRACTION,
     OVERLAP_THRESHOLD,
@@ -31,6 +31,7 @@ from bathyscope.statistics.crossing import (
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.statistics.sampling import Sampling, cluster_weights
+from bathyscope.statistics.uncertainty import agree, interval_of_agreed
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Estimator(Reading):
             reasons.append("an interval needs at least two prompts with values, and there is one")
         elif len(means.weights) > 1:
             resampled = self.locate(means.resampled)
-            low, high = bootstrap_interval(depth, resampled, means.weights, level=level, limits=self.limits)
+            low, high = self._interval(depth, resampled, means.weights, level)
             share = float((~np.isnan(resampled)).mean())
             if math.isnan(low) and not math.isnan(depth):
                 reasons.append("too few resamples meet the criterion for an interval")
@@ -181,6 +182,16 @@ class Estimator(Reading):
             low, high = float(np.minimum(first, depth)), float(np.maximum(np.minimum(last, n_blocks - 2), depth))
         done = depth + offset
         return DepthEstimate(done, done / n_blocks, depth, low + offset, high + offset, share, "; ".join(reasons))
+
+    def _interval(self, depth: float, resampled: FloatArray, weights: FloatArray, level: float) -> Interval:
+        """Return the interval of the real-valued depth.
+
+        Where it is a mean of one number a prompt, and all prompts have the same, it is as wide as their number leaves
+        open: that of the verdict's reading of the same numbers, and of differences.
+        """
+        if self.values.shape[1:] == (1,) and agree(resampled):
+            return interval_of_agreed(depth, float(weights.sum() ** 2 / (weights**2).sum()), level, self.limits)
+        return bootstrap_interval(depth, resampled, weights, level=level, limits=self.limits)
 
     def ratio(self, n_blocks: int) -> Reading:
         """The reading of blocks done / L."""

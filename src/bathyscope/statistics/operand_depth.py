@@ -18,6 +18,8 @@ SHARE: Final = 0.9
 """Of the largest effect, by which it has fallen where a token is left."""
 FLOOR: Final = 1e-6
 """Effects that are nowhere larger are rounding: the token is of no use at any boundary."""
+HALF_WAY: Final = 0.5
+"""From one answer to another, from which on the other is nearer."""
 
 
 def left_at(effect: ArrayLike) -> FloatArray:
@@ -36,6 +38,24 @@ def left_at(effect: ArrayLike) -> FloatArray:
     # Counted from the end: the last boundary that still matters, plus one.
     boundary = boundaries - np.argmax(matters[..., ::-1], axis=-1)
     return np.where((most > FLOOR) & (boundary < boundaries), boundary, np.nan)
+
+
+def arrived_at(recovered: ArrayLike) -> FloatArray:
+    """Return the first boundary from which on at least ``HALF_WAY`` is recovered at every boundary, 0 … L.
+
+    Args:
+        recovered: [..., boundaries 0 … L], shares of the way from one answer to another; NaN = not measured.
+
+    Returns:
+        [...], NaN where less is recovered at L, or a share there is unknown.
+    """
+    values = np.asarray(recovered, dtype=np.float64)
+    boundaries = values.shape[-1]
+    # a share that is unknown is not half of the way
+    short = ~(values >= HALF_WAY)
+    last_short = boundaries - 1 - np.argmax(short[..., ::-1], axis=-1)
+    boundary = np.where(short.any(-1), last_short + 1, 0)
+    return np.where(boundary < boundaries, boundary, np.nan)
 
 
 def operands_left_at(effect_PBT: ArrayLike, operands: Sequence[Sequence[int]]) -> FloatArray:

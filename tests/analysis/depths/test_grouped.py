@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -210,6 +211,65 @@ def test_a_run_of_depth_scores_alone_is_enough(surveyed: Run) -> None:
     assert found["group"].values.tolist() == ["1", "2"]
 
 
+def test_a_group_that_agrees_has_the_interval_that_its_number_leaves_open() -> None:
+    alike = a_run(prompts=21, labels={"solved_by": CLASSES}, spread=0.0)
+    result = bathyscope.group(alike, "solved_by", estimators=["prediction"], **QUICK)
+    for number, name in ((6, "neither"), (7, "both"), (8, "only deep")):
+        cell = result.data.sel(group=name, estimator="prediction")
+        # of n prompts that agree, a share 1 − 0.025^(1/n) of all may be unlike them, anywhere from 0 to L
+        others, value = 1 - 0.025 ** (1 / number), cell["value"].item()
+        assert cell["ci_low"].item() == pytest.approx(value - others * value)
+        assert cell["ci_high"].item() == pytest.approx(value + others * (1 - value))
+
+
+@pytest.mark.parametrize(
+    ("positions", "estimators", "named"),
+    [
+        ("all", ["prediction", "kl"], "(prediction, kl)"),
+        ("answer", ["prediction", "cosine"], "(cosine)"),
+        ("answer", ["prediction", "deep_thinking_ratio"], ""),
+    ],
+)
+def test_means_over_tokens_that_prompts_share_are_reported(positions: str, estimators: list[str], named: str) -> None:
+    model = zoo.build("llama")
+    first, *others = zoo.prompts(model, (14, *[4] * 10))
+    prompts = [
+        bathyscope.Prompt(ids=[*first, *ids], answer_tokens=1, labels={"level": number % 2})
+        for number, ids in enumerate(others)
+    ]
+    options = {"lens": {"positions": positions}}
+    run = bathyscope.survey(model, prompts, ["residual", "lens"], progress=False, **options)  # type: ignore[arg-type]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bathyscope.group(run, "level", estimators=estimators, **QUICK)
+    texts = [str(warning.message) for warning in caught if "in beginnings that prompts share" in str(warning.message)]
+    assert len(texts) == bool(named)
+    if named:
+        # 14 of the 18 tokens of each are the same, and what comes after them begins alike by chance at most
+        assert texts[0].startswith(("78 % of the tokens", "79 %", "80 %", "81 %", "82 %"))
+        assert f"means over all tokens {named} say little" in texts[0]
+    apart = bathyscope.survey(model, others, ["lens"], progress=False)
+    assert apart.share_in_common < 0.5
+
+
+@pytest.mark.parametrize(
+    ("measures", "wanted"),
+    [
+        (("lens",), [name for name in ESTIMATORS if "cosine" not in name and name != "centre_of_mass"]),
+        (("residual",), ["cosine", "interpolated_cosine"]),
+        (("residual", "lens"), [name for name in ESTIMATORS if name != "centre_of_mass"]),
+        (("skip",), ["centre_of_mass"]),
+    ],
+)
+def test_each_estimator_needs_what_it_is_read_off_and_no_more(measures: tuple[str, ...], wanted: list[str]) -> None:
+    whole = bathyscope.group(RUN, "solved_by", **QUICK)
+    part = without(RUN, *(name for name in RUN.measures if name not in measures))
+    result = bathyscope.group(part, "solved_by", **QUICK)
+    assert result["estimator"].values.tolist() == wanted
+    for name in ("value", "ci_low", "ci_high", "difference", "difference_low", "p_value"):
+        np.testing.assert_array_equal(result[name].values, whole.data.sel(estimator=wanted)[name].values, err_msg=name)
+
+
 @pytest.mark.parametrize(
     ("run", "options", "said"),
     [
@@ -224,11 +284,6 @@ def test_a_run_of_depth_scores_alone_is_enough(surveyed: Run) -> None:
         (RUN, {"permutations": 0}, "permutations=0 is out of range; allowed: 1 to 10000000."),
         (RUN, {"resamples": 0}, "resamples=0 is out of range; allowed: 20 to 10000000."),
         (RUN, {"seed": -1}, "seed=-1 is out of range; allowed: 0 to 4294967295."),
-        (
-            without(RUN, "skip"),
-            {},
-            "This run holds residual, lens; depths of groups are read off residual, lens and skip together",
-        ),
         (
             a_run(prompts=13, labels={"solved_by": list(range(13))}),
             {},

@@ -105,7 +105,7 @@ def test_a_scale_is_of_axes(ax: Any) -> None:
 
 def test_a_size_of_another_type_bends_no_axis() -> None:
     linear: Any = "0.1"
-    with pytest.raises(OptionError, match="linear='0.1' is no size"):
+    with pytest.raises(OptionError, match=r"linear='0\.1' is no size"):
         bent_axis(Figure().subplots(), linear)
 
 
@@ -174,5 +174,5 @@ def test_colours_span_numbers() -> None:
     with pytest.raises(OptionError, match=r"values=\['a'\] are no numbers"):
         Colours.spanning(texts, "linear")
     end: Any = "0"
-    with pytest.raises(OptionError, match="low='0' and high=1.0 are no range"):
+    with pytest.raises(OptionError, match=r"low='0' and high=1\.0 are no range"):
         Colours("linear", end, 1.0)

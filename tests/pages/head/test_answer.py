@@ -259,6 +259,27 @@ def test_commands_name_the_prompts_of_a_run_that_ended_before_its_source(source:
 
 
 @pytest.mark.parametrize(
+    ("settings", "flags"),
+    [
+        ({"lens": {"positions": "answer", "k": 7}}, " --lens.positions answer --measures"),
+        (
+            {"lens": {"norm": ["frozen"]}, "skip": {"protect_first": 2, "positions": [[3]]}},
+            "mine.jsonl --lens.norm frozen --skip.protect_first 2 --measures",
+        ),
+        ({}, "mine.jsonl --measures"),
+    ],
+)
+def test_commands_measure_the_same_quantity(settings: dict[str, dict[str, Any]], flags: str) -> None:
+    """What a page recommends reads depths of the tokens that its own depths are of."""
+    for run in (costing([2.5, 0.2, 0.3]), without(costing([2.5, 0.2, 0.3]), "drop")):
+        run.manifest["identity"]["dataset"] = "mine.jsonl"
+        run.manifest["identity"]["measures"] = settings
+        command = answer(run).command
+        assert flags in command
+        assert command.startswith("bathyscope survey ")
+
+
+@pytest.mark.parametrize(
     ("writing", "flags"),
     [(Writing(8), "--write 8"), (Writing(2, 0.7, 3), "--write 2 --temperature 0.7 --seed 3")],
 )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.cohorts import OTHER_MINUS_REFERENCE, Contrasted, apart, columns_of, contrasted
 from bathyscope.analysis.depths.named_places import place_estimators
-from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
+from bathyscope.analysis.depths.side import chosen_estimators, readable_estimators, require_all_blocks, sides_of
 from bathyscope.analysis.depths.tables import group_tables
 from bathyscope.analysis.options import GroupLabel, GroupOptions
 from bathyscope.core.arrays import FloatArray, collect
@@ -25,15 +25,24 @@ from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
-from bathyscope.measures.of.effective_depth import DECLARATION
+from bathyscope.prompts.beginnings import MOSTLY
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, level_name, members_by_value
+from bathyscope.runs.departures import of_answers
+from bathyscope.runs.head import percent
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
 from bathyscope.runs.table import tidy
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast
-from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done, estimate_each
+from bathyscope.statistics.effective_depth import (
+    ESTIMATORS,
+    DepthEstimate,
+    Estimator,
+    blocks_done,
+    estimate_each,
+    measure_of,
+)
 from bathyscope.statistics.effective_depth import estimators as estimators_of
 from bathyscope.statistics.permutation import permutation_p, share_clusters
 from bathyscope.statistics.reading import Reading, only_entry
@@ -78,8 +87,9 @@ def grouped(
     """Every depth estimator on each group of a run's prompts, with intervals, and the differences between groups.
 
     Args:
-        run: a run, or the folder of one, with residual, lens and skip (effective depths), depth_score, or erasure
-            or patching of named places (where a place is left), or several of these.
+        run: a run, or the folder of one, with residual, lens or skip (the effective depths that are read off each),
+            depth_score, or erasure or patching of named places (where a place is left, and where what patching puts
+            there brings the other answer along), or several of these.
         ...: the options of ``GroupOptions``.
 
     Returns:
@@ -108,6 +118,7 @@ def grouped(
         _warn_of_few_clusters(groups, member)
     estimator_of = {name: replace(estimator, cluster=member) for name, estimator in _estimators(opened).items()}
     names = chosen_estimators(estimator_of if estimators is None else estimators, estimator_of, "This run has")
+    _warn_of_common_beginnings(opened, names)
     blocks = opened.n_blocks
     by_group = [{name: estimator_of[name].take(members) for name in names} for members in groups.values()]
     estimates = [estimate_each(estimator_of_group, blocks, sampling) for estimator_of_group in by_group]
@@ -188,13 +199,29 @@ def _warn_of_few_clusters(groups: Mapping[str, NDArray[np.bool_]], member: NDArr
         warn(f"Groups of fewer than {FEWEST_CLUSTERS} clusters: {', '.join(few)}. Their intervals say next to nothing.")
 
 
+def _warn_of_common_beginnings(run: Run, names: Sequence[str]) -> None:
+    """Warn where estimators are of all tokens, and most of these are the same in several prompts."""
+    lens_of_answers = of_answers(run.identity.measures)
+    measures = {name: "lens" if name == SHARE else measure_of(name) for name in names if name in (*ESTIMATORS, SHARE)}
+    of_all_tokens = [name for name, measure in measures.items() if measure != "lens" or not lens_of_answers]
+    if run.share_in_common < MOSTLY or not of_all_tokens:
+        return
+    warn(
+        f"{percent(run.share_in_common)} of the tokens stand in beginnings that prompts share (few-shot examples, "
+        "instructions), which a model reads alike in each. Intervals and p-values of means over all tokens "
+        f"({', '.join(of_all_tokens)}) say little of how groups differ behind them. Read where answers are predicted: "
+        "survey with lens={'positions': 'answer'} (--lens.positions answer)."
+    )
+
+
 def _estimators(run: Run) -> dict[str, Estimator]:
     """Every estimator of which any prompt has a value."""
     estimator_of: dict[str, Estimator] = {}
-    if all(measure in run.measures for measure in DECLARATION.requires):
-        side = sides_of([run])[0]
-        estimator_of |= estimators_of(side.curves, side.options.kl_fraction, side.options.overlap_threshold)
-        if SHARE in run["lens"]:
+    if readable := readable_estimators(run):
+        (side,) = sides_of([run], readable)
+        of_side = estimators_of(side.curves, side.options.kl_fraction, side.options.overlap_threshold)
+        estimator_of |= {name: of_side[name] for name in readable}
+        if "lens" in run.measures and SHARE in run["lens"]:
             share = np.asarray(one_norm(run["lens"])[SHARE].values, dtype=np.float64)[:, None]
             weights, limits = side.curves.weights(SHARE), (0.0, 1.0)
             estimator_of[SHARE] = Estimator(share, weights, only_entry, limits, curve=SHARE, explain=_why_none)
@@ -204,14 +231,14 @@ def _estimators(run: Run) -> dict[str, Estimator]:
     estimator_of = {name: estimator for name, estimator in estimator_of.items() if not np.isnan(estimator.values).all()}
     if not estimator_of and run.stored is not None:
         raise OptionError(
-            "This run is of stored states; depths of groups are read off residual, lens and skip together, or off "
-            "depth_score, and skip and depth_score need the blocks. Survey the model itself where it can be run."
+            "This run is of stored states, and depths of groups are read off the lens at all boundaries, or need the "
+            "blocks. Survey states of all boundaries with measures=['lens'], or the model itself."
         )
     if not estimator_of:
         raise OptionError(
-            f"This run holds {', '.join(run.measures) or 'nothing'}; depths of groups are read off residual, lens and "
-            "skip together, off depth_score, or off named places of erasure and patching. Survey again with "
-            "measures=[..., 'effective_depth', 'depth_score'], or with erasure={'positions': {'at': 'label:city'}}."
+            f"This run holds {', '.join(run.measures) or 'nothing'}; depths of groups are read off residual, lens or "
+            "skip, off depth_score, or off named places of erasure and patching. Survey again with "
+            "measures=[..., 'lens'], or with erasure={'positions': {'at': 'label:city'}}."
         )
     return estimator_of
 

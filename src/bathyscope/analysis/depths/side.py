@@ -120,6 +120,16 @@ def sides_of(runs: Sequence[Run], chosen: Collection[str] = ESTIMATORS) -> list[
     ]
 
 
+def readable_estimators(run: Run) -> tuple[str, ...]:
+    """Return the estimators of which a run has measured all that they are read off."""
+    if run.stored is not None and len(run.stored) <= run.n_blocks:
+        return ()
+    measured = {measure for measure in DECLARATION.requires if measure in run.measures}
+    if run.stored is not None and not _tells_parts(run):
+        measured.discard("residual")
+    return tuple(estimator for estimator in ESTIMATORS if measure_of(estimator) in measured)
+
+
 def _require_measured(run: Run, name: str, chosen: Collection[str]) -> None:
     """Refuse a run that lacks what a chosen estimator is read off."""
     needed = {estimator: measure_of(estimator) for estimator in chosen}

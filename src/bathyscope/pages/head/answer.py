@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from bathyscope.pages.text.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
 from bathyscope.prompts.reading import reading_flags
 from bathyscope.runs.by_place import LOSS_FALLS, ByPlace, cost_of_leaving_out, why_no_cost
+from bathyscope.runs.departures import departures
 
 if TYPE_CHECKING:
     from bathyscope.core.result import PageResult
@@ -119,7 +121,8 @@ def plan_for(run: Run, plans: Sequence[PageResult]) -> PageResult | None:
 def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     """Return what a reader does next, and the command for it; both empty where nothing is missing."""
     model = quote_model(run.identity.model)
-    survey = f"bathyscope survey {model} {prompts_flags(run)} --measures"
+    options = _departing_flags(run)
+    survey = f"bathyscope survey {model} {prompts_flags(run)}{options} --measures"
     # A model keeps at least one block, even where no block costs anything.
     droppable = min(len(choice.blocks), (run.identity.n_blocks or choice.measured) - 1)
     if droppable > 0:
@@ -131,11 +134,18 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
         missing = "is missing" if run.stored is None else "needs the blocks, where the model itself can be run"
         return f"To measure what {missing}", f"{survey} {','.join(_MEASURES)} --out runs/more"
     if choice.needs_prompts:
-        more = f"bathyscope survey {model} {prompts_flags(run, more_prompts(run, choice.prompts))} --measures"
+        more = f"bathyscope survey {model} {prompts_flags(run, more_prompts(run, choice.prompts))}{options} --measures"
         return "To narrow the intervals, with more prompts", f"{more} {','.join(_MEASURES)} --out runs/more"
     if not any(label.startswith("untrained") for label in run.controls):
         return "To know what training moved", f"{survey} lens,skip --control untrained:3 --out runs/control"
     return "", ""
+
+
+def _departing_flags(run: Run) -> str:
+    """Return the options under which the run's readings are other quantities, as flags with a space before each."""
+    options = (departure.option for departure in departures(run.identity.measures, has_skip="skip" in run))
+    pairs = (option.partition("=") for option in options)
+    return "".join(f" --{name} {shlex.quote(value)}" for name, _, value in pairs if value)
 
 
 def _choose_blocks(cost: ByPlace | None, why_none: str) -> _Choice:
