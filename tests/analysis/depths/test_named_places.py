@@ -57,7 +57,10 @@ def test_several_places_have_a_depth_each_and_all_tokens_have_none() -> None:
     for place, estimator in enumerate(estimator_of.values()):
         expected = [left_one_by_one(each) for each in effect[:, :, place]]
         np.testing.assert_array_equal(estimator.values[:, 0], expected)
-    with pytest.raises(OptionError, match=r"This run holds erasure, noise; .*residual, lens or skip, off .* off named places of erasure"):
+    with pytest.raises(
+        OptionError,
+        match=r"This run holds erasure, noise; .*residual, lens or skip, off .* off named places of erasure",
+    ):
         bathyscope.group(surveyed(None), "kind", **QUICK)  # type: ignore[arg-type]
 
 
