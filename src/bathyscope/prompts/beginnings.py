@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 MOSTLY: Final = 0.5
-"""Share of tokens in common beginnings from which on means over all tokens are mostly of these."""
+"""Share of tokens in common beginnings above which means over all tokens are mostly of these."""
 
 
 def share_in_common(prompts: Iterable[Sequence[int]]) -> float:

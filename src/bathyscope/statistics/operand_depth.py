@@ -19,7 +19,7 @@ SHARE: Final = 0.9
 FLOOR: Final = 1e-6
 """Effects that are nowhere larger are rounding: the token is of no use at any boundary."""
 HALF_WAY: Final = 0.5
-"""From one answer to another, from which on the other is nearer."""
+"""From one answer to another, beyond which the other is nearer."""
 
 
 def left_at(effect: ArrayLike) -> FloatArray:
@@ -41,7 +41,7 @@ def left_at(effect: ArrayLike) -> FloatArray:
 
 
 def arrived_at(recovered: ArrayLike) -> FloatArray:
-    """Return the first boundary from which on at least ``HALF_WAY`` is recovered at every boundary, 0 … L.
+    """Return the first boundary at which, as at all later ones, at least ``HALF_WAY`` is recovered, 0 … L.
 
     Args:
         recovered: [..., boundaries 0 … L], shares of the way from one answer to another; NaN = not measured.

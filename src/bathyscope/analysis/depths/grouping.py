@@ -15,6 +15,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.cohorts import OTHER_MINUS_REFERENCE, Contrasted, apart, columns_of, contrasted
+from bathyscope.analysis.depths.group_context import (
+    SHARE,
+    compare_with_untrained,
+    differences_between,
+    untrained_controls,
+    warn_of_common_beginnings,
+)
 from bathyscope.analysis.depths.named_places import place_estimators
 from bathyscope.analysis.depths.side import chosen_estimators, readable_estimators, require_all_blocks, sides_of
 from bathyscope.analysis.depths.tables import group_tables
@@ -25,31 +32,19 @@ from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
-from bathyscope.prompts.beginnings import MOSTLY
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, level_name, members_by_value
-from bathyscope.runs.departures import of_answers
-from bathyscope.runs.head import percent
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
 from bathyscope.runs.table import tidy
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast
-from bathyscope.statistics.effective_depth import (
-    ESTIMATORS,
-    DepthEstimate,
-    Estimator,
-    blocks_done,
-    estimate_each,
-    measure_of,
-)
+from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done, estimate_each
 from bathyscope.statistics.effective_depth import estimators as estimators_of
 from bathyscope.statistics.permutation import permutation_p, share_clusters
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.sampling import Sampling
 
-SHARE: Final = "deep_thinking_ratio"
-"""The one estimator that is a share of tokens itself, and no depth."""
 MOST: Final = 12
 """Groups that are compared pair by pair; a label with more values than that names prompts rather than groups."""
 FEW: Final = 5
@@ -67,6 +62,12 @@ _TABLE: Final[Table] = {
     "difference": _by_pair("difference of ratio", formula="other − reference"),
     **interval("difference", _by_pair, "the interval of the difference", formula=_BOOTSTRAP),
     "effect_size": _by_pair("difference over the spread of single prompts", formula="Cohen's d"),
+    "untrained_difference": Label(
+        "untrained pair estimator",
+        "difference of ratio in each untrained control",
+        source="own",
+        formula="as difference",
+    ),
     "p_value": _by_pair("two-sided p-value of no difference", formula="permutations of prompts over groups"),
     "p_holm": _by_pair("p-value corrected for all pairs and estimators", formula="Holm"),
 }
@@ -98,7 +99,8 @@ def grouped(
         in use) and reason (why something is missing); deep_thinking_ratio is a share of tokens and no depth. By (pair,
         estimator), other − reference: difference, difference_low and difference_high, effect_size, p_value
         (permutations; where a cluster has prompts in both groups, that of the interval), and p_holm, corrected for all
-        tests of the dataset. Whole-numbered estimators have no p-value; the interpolated ones are their test.
+        tests of the dataset. Whole-numbered estimators have no p-value; the interpolated ones are their test. Where the
+        run has untrained controls, untrained_difference by (untrained, pair, estimator) is the same difference in each.
 
     Raises:
         OptionError: no such label or estimator, a label with one value or too many, or that makes no clusters, a run
@@ -118,7 +120,7 @@ def grouped(
         _warn_of_few_clusters(groups, member)
     estimator_of = {name: replace(estimator, cluster=member) for name, estimator in _estimators(opened).items()}
     names = chosen_estimators(estimator_of if estimators is None else estimators, estimator_of, "This run has")
-    _warn_of_common_beginnings(opened, names)
+    warn_of_common_beginnings(opened, names)
     blocks = opened.n_blocks
     by_group = [{name: estimator_of[name].take(members) for name in names} for members in groups.values()]
     estimates = [estimate_each(estimator_of_group, blocks, sampling) for estimator_of_group in by_group]
@@ -148,6 +150,11 @@ def grouped(
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
     values = {**_group_variables(by_group, estimates, unit_of), **columns_of(outcomes, _TABLE)}
     values |= {"p_value": p_values, "p_holm": holm(p_values)}
+    if untrained := untrained_controls(opened):
+        coords["untrained"] = list(untrained)
+        values["untrained_difference"] = np.array(
+            [differences_between(groups.values(), _estimators(control), unit_of) for control in untrained.values()]
+        )
     data = labelled(_TABLE, values, coords).assign_attrs(attrs)
     return LabelledResult(data, _conclude(data), tidy, figure="grouped", lay_out=group_tables)
 
@@ -162,7 +169,7 @@ def _conclude(data: xr.Dataset) -> str:
     return (
         f"{int(((low > 0) | (high < 0)).sum())} of {intervals} differences between groups by {data.attrs['by']} have "
         f"an interval without 0. After Holm's correction {int((p_holm < alpha).sum())} of {tests} p-values are below "
-        f"{alpha:.2g}."
+        f"{alpha:.2g}.{compare_with_untrained(data)}"
     )
 
 
@@ -197,21 +204,6 @@ def _warn_of_few_clusters(groups: Mapping[str, NDArray[np.bool_]], member: NDArr
     few = [f"{name} ({count})" for name, count in counts.items() if count < FEWEST_CLUSTERS]
     if few:
         warn(f"Groups of fewer than {FEWEST_CLUSTERS} clusters: {', '.join(few)}. Their intervals say next to nothing.")
-
-
-def _warn_of_common_beginnings(run: Run, names: Sequence[str]) -> None:
-    """Warn where estimators are of all tokens, and most of these are the same in several prompts."""
-    lens_of_answers = of_answers(run.identity.measures)
-    measures = {name: "lens" if name == SHARE else measure_of(name) for name in names if name in (*ESTIMATORS, SHARE)}
-    of_all_tokens = [name for name, measure in measures.items() if measure != "lens" or not lens_of_answers]
-    if run.share_in_common < MOSTLY or not of_all_tokens:
-        return
-    warn(
-        f"{percent(run.share_in_common)} of the tokens stand in beginnings that prompts share (few-shot examples, "
-        "instructions), which a model reads alike in each. Intervals and p-values of means over all tokens "
-        f"({', '.join(of_all_tokens)}) say little of how groups differ behind them. Read where answers are predicted: "
-        "survey with lens={'positions': 'answer'} (--lens.positions answer)."
-    )
 
 
 def _estimators(run: Run) -> dict[str, Estimator]:

@@ -1,6 +1,6 @@
 """Depths of named places: at which boundary an answer no longer needs what erasure or patching replaced there.
 
-Patching has a second one: from which boundary on what is put there brings the source's answer along.
+Patching has a second one: at which boundary a place begins to carry the source's answer, and does so to the end.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ARRIVING: Final = "recovered_at"
 def place_estimators(run: Run) -> dict[str, Estimator]:
     """Return what is read of every named place, a boundary for each prompt and the mean of these for many.
 
-    ``erasure_left`` and ``patching_left`` are the boundary behind which less than a tenth of its largest effect is left,
-    ``patching_arrived`` the first from which on the place carries half of the way to the source's answer, to the end.
-    Of several places ``erasure_left_0``, ``erasure_left_1`` … in their order. A boundary is the input of the block of
-    that index, so that it is the number of blocks done.
+    ``erasure_left`` and ``patching_left`` are the boundary behind which less than a tenth of its largest effect is
+    left, ``patching_arrived`` the first at which, as at all later ones, the place carries half of the way to the
+    source's answer. Of several places ``erasure_left_0``, ``erasure_left_1`` … in their order. A boundary is the input
+    of the block of that index, so that it is the number of blocks done.
     """
     estimator_of: dict[str, Estimator] = {}
     for measure, name in OF_PLACES.items():

@@ -28,6 +28,7 @@ GROUP_LEGEND: Final = (
     "all rows of all tables. d: difference over the spread of single prompts. Whole-numbered estimators (cosine, KL, "
     "top-k overlap) have no p; see their interpolated forms."
 )
+UNTRAINED_LEGEND: Final = "Untrained: mean of the same difference over the untrained controls of the run."
 
 
 def comparison_tables(comparison: HasDifferences) -> list[TextTable]:
@@ -129,12 +130,16 @@ def group_tables(data: xr.Dataset) -> list[TextTable]:
         forms=dict.fromkeys(headings, ".3f"),
     )
     columns = ["difference", "difference_low", "difference_high", "p_value", "p_holm", "effect_size"]
+    if "untrained_difference" in data:
+        data = data.assign(untrained_mean=data["untrained_difference"].mean("untrained"))
+        columns.append("untrained_mean")
     pairs = [
         _tabulate_estimators(data[columns].sel(pair=pair), "Difference", data.attrs["level"], pair)
         for pair in data["pair"].values.tolist()
     ]
     *others, last = [groups, *pairs]
-    return [*others, replace(last, caption=[*last.caption, GROUP_LEGEND])]
+    untrained = [UNTRAINED_LEGEND] if "untrained_difference" in data else []
+    return [*others, replace(last, caption=[*last.caption, GROUP_LEGEND, *untrained])]
 
 
 def _tabulate_estimators(differences: xr.Dataset, what: str, level: float, heading: str) -> TextTable:
@@ -149,6 +154,7 @@ def _tabulate_estimators(differences: xr.Dataset, what: str, level: float, headi
         "Holm": ("p_holm", show_p),
         "p none": ("p_equivalence", show_p),
         "d": ("effect_size", partial(write_signed, digits=1)),
+        "Untrained": ("untrained_mean", write_signed),
         "> 0": ("positive_share", ".0%"),
     }
     present = {name: column for name, column in columns.items() if column[0] in differences}
