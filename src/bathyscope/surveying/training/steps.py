@@ -146,8 +146,8 @@ def open_course(folder: str | Path) -> Course:
         folder: what a ``DepthCallback``, ``bathyscope.watch`` or ``bathyscope.course`` wrote.
 
     Returns:
-        By ``step``: the verdict's readings with intervals, the idle blocks (NaN below 24 different prompts) and the
-        loss with its interval. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it;
+        By ``step``: the verdict's readings and the loss with intervals, and the idle blocks (NaN below 24 different
+        prompts). By step and ``block``: the added loss without the block, its interval, and the effect of skipping it;
         ``added_loss_gain`` is the added loss less that at the first step, paired by prompt; ``late_blocks_loss`` and
         ``late_blocks_gain`` are sums over the later half of the blocks, with intervals. By block: ``matters_from``, the
         first step behind which dropping it surely adds more than 0.01 nats at every step (NaN without one), and, where
