@@ -104,8 +104,9 @@ def test_intervals_that_are_given_hold_at_every_number_of_prompts(benchmark: Mod
     for name, costs in benchmark.populations().items():
         for size in (4, 8, 20):
             given, held, worst = benchmark.given_coverage(costs, size, DRAWS)
-            assert worst < 0.15, (name, size)
+            assert worst < 0.21, (name, size)
             assert held > 0.9 or given < 0.25, (name, size)
+            assert held > 0.92 or size < 20 or given == 0, (name, size)
     costs = benchmark.populations()["answers, permutations_12"]
     assert benchmark.coverage(costs, 8, DRAWS, mean_intervals)[0] < 0.75
 
@@ -141,6 +142,12 @@ def test_the_page_says_what_its_table_says(benchmark: ModuleType) -> None:
         f"{spread(1, below, eight)} %"
     ) in text
     assert f"with 4 prompts {spread(1, (4,), 'problems', 'windows')} % of the costs of problems and texts" in text
+    texts = ("problems", "windows")
+    worst = [
+        max(rows[key][3] for key in rows if key[0].startswith(texts) and key[1] in sizes) for sizes in (below, (40,))
+    ]
+    assert f"given and wrong in up to {worst[0]:.0f} % of draws below 40 prompts" in text
+    assert f"and in up to {worst[1]:.0f} % with 40." in text
     assert (
         f"in {spread(4, below, twelve)} % of draws of permutations_12 and in {spread(4, below, eight)} % of "
         f"permutations_8; what is given does so in {spread(6, below, twelve, eight)} %."
@@ -155,7 +162,9 @@ def test_the_farthest_of_answers_is_much_farther_than_that_of_problems(benchmark
         with np.errstate(divide="ignore"):
             return np.asarray(distance.max(axis=1) / np.median(distance, axis=1))
 
-    for name in ("problems, depth_6", "problems, depth_12", "windows, depth_6"):
+    names = [name for name in benchmark.populations() if name.startswith(("problems", "windows"))]
+    assert len(names) == 5
+    for name in names:
         assert ((farthest(name) > 2) & (farthest(name) < 8)).mean() > 0.75, name
     assert (farthest("answers, permutations_12") > 1000).mean() > 0.5
 
