@@ -23,7 +23,7 @@ def measure_command(
     model: ModelKey = "smollm2",
     folder: Path | None = None,
     results: Path | None = None,
-    only: Literal["pairs", "pairs_untrained", "massive"] | None = None,
+    only: Literal["pairs", "pairs_untrained", "massive", "closer"] | None = None,
     quiet: Quiet = False,
 ) -> int:
     """Measure what is not stored yet; SmolLM2 takes about ten CPU minutes, Gemma 3 fifteen.
@@ -33,7 +33,7 @@ def measure_command(
         model: SmolLM2-135M-Instruct or Gemma 3 270M.
         folder: of the model; left out = where ``studies.real_model fetch`` stores it.
         results: folder of results; left out = the one in this repository.
-        only: one of the three files; left out = all.
+        only: one of the files; left out = all.
         quiet: no messages; warnings and errors remain.
     """
     from studies.interventions.measuring import RESULTS, STUDIES, measure

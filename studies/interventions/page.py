@@ -20,6 +20,7 @@ from studies.interventions.quantities import (
     arrays_of,
     decide,
     load_stored,
+    loss_of_change,
     read_quantity,
     with_interval,
 )
@@ -39,7 +40,7 @@ def marks_of(name: str) -> tuple[str, str]:
 
 
 def with_results(text: str, results: Path) -> str:
-    """Return the page with its three parts written again."""
+    """Return the page with its parts written again."""
     stored = {model: load_stored(results, model) for model in REAL_MODELS}
     for name, lines in PARTS.items():
         text = put_between(text, *marks_of(name), "\n".join(lines(stored)))
@@ -181,6 +182,24 @@ def massive_tables(stored: Mapping[ModelKey, Stored]) -> Iterator[str]:
         yield from _curves(data)
 
 
+def closer_table(stored: Mapping[ModelKey, Stored]) -> Iterator[str]:
+    """The loss under each change of single contributions."""
+    data = stored["smollm2"].get("closer")
+    if data is None:
+        yield f"{NOT_YET}."
+        return
+    yield "| SmolLM2, what its MLPs add | loss, nats a token | added |"
+    yield "|---|---|---|"
+    for place, change in enumerate(data["change"].values.tolist()):
+        loss = shown(with_interval(data, loss_of_change(place)))
+        added = shown(with_interval(data, _added_by_change(place))) if place else ""
+        yield f"| {change} | {loss} | {added} |"
+
+
+def _added_by_change(place: int) -> Quantity:
+    return lambda sample: loss_of_change(place)(sample) - loss_of_change(0)(sample)
+
+
 def _readings(real: RealModel, data: xr.Dataset) -> Iterator[str]:
     bound = f"{WRITE_BOUND[real.key]:g}"
     yield f"**{real.short}**, {_prompts(data)}; contributions bounded by {bound}."
@@ -257,6 +276,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "expectations": expectations_table,
     "parallel neighbours": pairs_tables,
     "massive activations": massive_tables,
+    "a closer look": closer_table,
 }
 """Name between the marks → its lines."""
 __all__: Sequence[str] = ("PARTS", "marks_of", "with_results")

@@ -12,18 +12,17 @@ from scipy import stats
 
 from bathyscope.extend.statistics import bootstrap_interval, resample_counts
 from studies.common.arrays import FloatArray
+from studies.interventions.closer import WRITER
 from studies.interventions.expected import Expectation
-from studies.interventions.measuring import VARIANTS
+from studies.interventions.measuring import STUDIES, VARIANTS
 from studies.real_model.models import ModelKey
 from studies.real_model.reading import LEVEL, Decision, Reading
 
 RESAMPLES: Final = 2000
-WRITER: Final = 11
-"""The block of SmolLM2 that writes its massive activation."""
 AS_IS, CLAMPED, LEFT_OUT = range(len(VARIANTS))
 _ROUNDING: Final = 1e-9
 Stored = Mapping[str, xr.Dataset]
-"""``pairs``, ``pairs_untrained`` and ``massive`` of one model, as far as they are measured."""
+"""``pairs``, ``pairs_untrained``, ``massive`` and ``closer`` of one model, as far as they are measured."""
 Quantity = Callable[["Sample"], float]
 
 
@@ -78,6 +77,11 @@ def arrays_of(data: xr.Dataset) -> dict[str, FloatArray]:
         dims = ("prompt", "variant", ...) if "variant" in array.dims else ("prompt", ...)
         arrays[str(name)] = np.asarray(array.transpose(*dims).values, np.float64)
     return arrays
+
+
+def loss_of_change(place: int) -> Quantity:
+    """Return the function of the loss under a change of ``closer``, by its place."""
+    return lambda sample: float(sample.mean("loss")[place])
 
 
 def _reaches_half(shares: FloatArray) -> float:
@@ -257,5 +261,5 @@ def decide(expectation: Expectation, model: ModelKey, reading: Reading) -> Decis
 
 def load_stored(results: Path, model: ModelKey) -> dict[str, xr.Dataset]:
     """Return what is stored of one model."""
-    files = {name: results / f"{name}__{model}.nc" for name in ("pairs", "pairs_untrained", "massive")}
+    files = {name: results / f"{name}__{model}.nc" for name in STUDIES}
     return {name: xr.load_dataset(file, engine="h5netcdf") for name, file in files.items() if file.exists()}

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 from support import zoo
 from support.word_tokenizer import word_tokenizer
 
 import bathyscope
 from bathyscope.errors import OptionError
-from studies.interventions import measuring
+from studies.interventions import closer, measuring
+from studies.interventions.closer import CHANGES
 from studies.interventions.command import PAGE
 from studies.interventions.expected import EXPECTATIONS, MASSIVE_PROMPTS, PAIR_PROMPTS
 from studies.interventions.measuring import RESULTS, STUDIES, VARIANTS, massive_activations, measure, neighbours
@@ -87,7 +89,8 @@ def quantity(key: str, data: xr.Dataset) -> float:
 
 def test_every_expectation_has_a_number_and_none_is_left_over() -> None:
     assert [expectation.key for expectation in EXPECTATIONS] == list(QUANTITIES)
-    assert {name for name, _ in QUANTITIES.values()} == set(STUDIES)
+    # the closer look was taken afterwards
+    assert {name for name, _ in QUANTITIES.values()} == set(STUDIES) - {"closer"}
     for expectation in EXPECTATIONS:
         assert QUANTITIES[expectation.key][0].startswith(expectation.study)
         assert all(low < high for low, high in expectation.bounds.values())
@@ -215,6 +218,71 @@ def test_what_is_stored_is_not_measured_again(tmp_path: Path, monkeypatch: pytes
     assert "untrained" in stored["pairs_untrained"].attrs["model"]
 
 
+def test_changes_of_single_contributions_are_those_of_their_names() -> None:
+    """Of a model of two heads of a list: what an MLP adds is changed at the first token alone, or in every number."""
+    written = torch.tensor([[[3.0, -0.5], [-3.0, 0.5]]])
+    by_name = {
+        name: [change(written, 1.0).tolist()[0] for change in changes.values()] for name, changes in CHANGES.items()
+    }
+    rest = [-3.0, 0.5]
+    assert by_name == {
+        "as it is": [],
+        "block 11 alone clamped": [[[1.0, -0.5], [-1.0, 0.5]]],
+        "blocks 28 and 29 alone clamped": [[[1.0, -0.5], [-1.0, 0.5]]] * 2,
+        "at the first token a tenth of what block 11's MLP adds": [[pytest.approx([0.3, -0.05]), rest]],
+        "… a hundredth": [[pytest.approx([0.03, -0.005]), rest]],
+        "… only its numbers above the bound": [[[3.0, 0.0], rest]],
+        "… nothing": [[[0.0, 0.0], rest]],
+    }
+
+
+def test_a_closer_look_changes_the_model_for_one_forward_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clamping the one MLP that writes is the bounded model, where no other part is beyond the bound."""
+    model = bathyscope.load(zoo.build("llama"))
+    prompts = zoo.prompts(model.hf, (12, 9))
+    changes = {"as it is": {}, "clamped": dict.fromkeys(range(model.n_blocks), CHANGES["block 11 alone clamped"][11])}
+    monkeypatch.setattr(closer, "CHANGES", changes)
+    run = bathyscope.survey(model, prompts, ["residual", "drop"], progress=False)
+    attention = float(run["residual"].norm_attn_max.max())
+    data = closer.look_closer(model, prompts, attention)
+    bounded = bathyscope.survey(model, prompts, ["drop"], bound=f"clamp:{attention!r}", progress=False)
+    expected = [run["drop"].baseline_loss, bounded["drop"].baseline_loss]
+    np.testing.assert_allclose(data["loss"], expected, rtol=1e-5)
+    np.testing.assert_array_equal(data["n_averaged"], [11, 8])
+
+
+def test_the_conclusions_hold_of_what_is_stored() -> None:
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    stored = load_stored(RESULTS, "smollm2")
+    sample = Sample(arrays_of(stored["massive"]))
+    removals, loss = sample.removals(), sample.mean("drop.baseline_loss")
+    assert f"({np.log(49152):.1f} nats)" in text
+    assert min(loss[1:]) > np.log(49152)
+    assert f"the bounded model is better by {-removals[2, 11]:.1f} nats" in text
+    # back at the whole model without block 11
+    assert loss[2] + removals[2, 11] == pytest.approx(loss[0] + removals[0, 11], abs=0.3)
+    assert (removals[1:, 8:12] < 0).all()
+    norm = [sample.mean(f"residual.norm_resid{end}", over_all_tokens=not end)[0, 15] for end in ("", "_rest")]
+    assert "is {:.0f} with the first token and {:.0f} without it".format(*norm) in text
+    rest = sample.mean("residual.norm_resid_rest")
+    np.testing.assert_array_equal(rest[0, :12], rest[2, :12])
+    assert (rest[2, 13:30] > rest[0, 13:30]).all()
+    change = Sample(arrays_of(stored["closer"])).mean("loss")
+    added = dict(zip(stored["closer"]["change"].values.tolist(), change - change[0]))
+    assert added["block 11 alone clamped"] > 10
+    assert abs(added["blocks 28 and 29 alone clamped"]) < 0.1
+    assert added["at the first token a tenth of what block 11's MLP adds"] < 0.4
+    assert added["… a hundredth"] > 2
+    assert added["… only its numbers above the bound"] < 0
+    assert 1 < added["… nothing"] < 3
+    # the same model, by the bounded survey and by hooks
+    assert change[0] == pytest.approx(loss[0], abs=1e-3)
+    pairs = Sample(arrays_of(stored["pairs"]))
+    parallel, dropped = pairs.added("parallel"), pairs.added("dropped")
+    assert parallel[28] == pytest.approx(dropped[29], rel=0.05)
+    assert {*np.argsort(-parallel)[:5].tolist()} == {0, 1, 11, 27, 28}
+
+
 def test_the_page_is_what_is_stored() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert with_results(text, RESULTS) == text
@@ -233,7 +301,7 @@ def test_what_is_not_measured_says_so(tmp_path: Path) -> None:
 def test_stored_results_are_of_the_numbers_of_prompts_that_were_fixed_before() -> None:
     for model in REAL_MODELS:
         for name, data in load_stored(RESULTS, model).items():
-            fixed = MASSIVE_PROMPTS if name == "massive" else PAIR_PROMPTS
+            fixed = PAIR_PROMPTS if name.startswith("pairs") else MASSIVE_PROMPTS
             assert data.sizes["prompt"] == fixed[model]
 
 
