@@ -88,7 +88,7 @@ def require_dataset(measure: Measure[Any], result: Any, place: str = "result()")
         place: what gives it; only the result of a batch is by prompt.
     """
     if is_own(measure):
-        return result  # type: ignore[no-any-return]
+        return result
     by_prompt = " whose variables begin with the dimension 'prompt'" if place == "result()" else ""
     if not isinstance(result, xr.Dataset):
         raise OptionError(

@@ -31,7 +31,6 @@ MINE = Family("mine", ("llama",))
     [
         ("mlp", Site("mpl"), "mlp is to be read at mpl"),
         ("attention", Site(("mixer", "attn")), "attention is to be read at mixer or attn"),
-        ("others", (Site("adapter"),), "others is to be read at adapter"),
     ],
 )
 def test_a_site_that_is_in_no_block_is_refused(part: str, site: Any, where: str) -> None:
@@ -46,7 +45,8 @@ def test_the_nearest_part_of_a_block_is_named() -> None:
 
 
 def test_a_site_may_be_absent_from_some_blocks_and_what_comes_next_to_it_from_all() -> None:
-    sites = {"attention": Site(("mixer", "self_attn")), "mlp": Site("mlp", also=(Site("shared_mlp"),))}
+    sites: dict[str, Any] = {"attention": Site(("mixer", "self_attn")), "mlp": Site("mlp", also=(Site("shared_mlp"),))}
+    sites["others"] = (Site("entry"),)
     assert load(zoo.build("llama"), family=replace(MINE, **sites)).checks.parts
 
 

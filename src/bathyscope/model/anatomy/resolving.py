@@ -130,9 +130,10 @@ def list_blocks(model: nn.Module, family: Family) -> list[nn.Module]:
 
 
 def require_sites(model: nn.Module, family: Family) -> None:
-    """Refuse a declaration of a user's own whose sites are in no block.
+    """Refuse a declaration of a user's own whose site of attention or MLP is in no block.
 
     Families of the package cover configurations that lack a part in every block, and the checks measure what follows.
+    Terms that come besides (``others``, ``also``) may be absent from all blocks.
 
     Raises:
         ModelError: names the part, its path, and what blocks hold.
@@ -140,8 +141,7 @@ def require_sites(model: nn.Module, family: Family) -> None:
     blocks = list_blocks(model, family)
     if not sites_of(family, config_of(model)):
         return
-    declared = [("attention", family.attention), ("mlp", family.mlp), *(("others", site) for site in family.others)]
-    for part, site in declared:
+    for part, site in (("attention", family.attention), ("mlp", family.mlp)):
         if site is None or any(True for block in blocks for _ in site_modules(block, site)):
             continue
         paths = list(dict.fromkeys(path for block in blocks for path, _ in block.named_modules() if path))
@@ -149,7 +149,7 @@ def require_sites(model: nn.Module, family: Family) -> None:
         raise ModelError(
             f"{family.name}: {part} is to be read at {' or '.join(site.paths)}, which no block of "
             f"{type(model).__name__} has; its parts: {', '.join(parts)}.{did_you_mean(site.paths[0], paths)} Give a "
-            f"path inside of a block, or {part}={'()' if part == 'others' else 'None'}."
+            f"path inside of a block, or {part}=None."
         )
 
 
