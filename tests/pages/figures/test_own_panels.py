@@ -106,7 +106,7 @@ def test_a_scale_is_of_axes(ax: Any) -> None:
 
 def test_a_size_of_another_type_bends_no_axis() -> None:
     linear: Any = "0.1"
-    with pytest.raises(OptionError, match="linear='0.1' is no size"):
+    with pytest.raises(OptionError, match=r"linear='0\.1' is no size"):
         bent_axis(Figure().subplots(), linear)
 
 
@@ -175,18 +175,18 @@ def test_colours_span_numbers() -> None:
     with pytest.raises(OptionError, match=r"values=\['a'\] are no numbers"):
         Colours.spanning(texts, "linear")
     end: Any = "0"
-    with pytest.raises(OptionError, match="low='0' and high=1.0 are no range"):
+    with pytest.raises(OptionError, match=r"low='0' and high=1\.0 are no range"):
         Colours("linear", end, 1.0)
 
 
 @pytest.mark.parametrize("data", ["maps.nc", None])
 def test_maps_are_drawn_of_maps_alone(data: Any) -> None:
-    with pytest.raises(OptionError, match="is no result of bathyscope.maps; give what it returns"):
+    with pytest.raises(OptionError, match=r"is no result of bathyscope\.maps; give what it returns"):
         draw_maps(data)
 
 
 def test_other_arrays_are_no_maps() -> None:
     import xarray as xr
 
-    with pytest.raises(OptionError, match="an object of type Dataset is no result of bathyscope.maps"):
+    with pytest.raises(OptionError, match=r"an object of type Dataset is no result of bathyscope\.maps"):
         draw_maps(xr.Dataset({"entropy": ("boundary", [1.0])}))
