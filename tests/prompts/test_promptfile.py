@@ -59,7 +59,7 @@ def test_too_few(write_jsonl: Write) -> None:
         ({"text": 5}, "text= must be a string, not 5"),
         ({"text": "5", "answer": 5}, "answer= must be a string, not 5"),
         ({"ids": [1, 2.5]}, r"ids= must be whole numbers; token 1 is 2\.5"),
-        ({"ids": "12"}, "ids= must be whole numbers; token 0 is '1'"),
+        ({"ids": "12"}, "ids= must be a list of whole numbers, not '12'"),
         ({"ids": [1, True]}, "ids= must be whole numbers; token 1 is True"),
         ({"ids": [1, 2], "answer_tokens": "1"}, "answer_tokens='1' must be a whole number"),
         ({"ids": [1, 2], "answer_tokens": 2}, "answer_tokens=2 does not fit"),

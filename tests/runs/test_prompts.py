@@ -159,10 +159,12 @@ def test_an_earlier_run_tells_what_its_results_tell() -> None:
 @pytest.mark.parametrize("number", [3, -4, "0", 1.0])
 def test_a_prompt_that_is_not_there_is_refused(model: bathyscope.Model, number: Any) -> None:
     for prompts in (surveyed(model).prompts, tokenized(model, GIVEN)):
-        words = f"There is no prompt {number!r} here; give a number from 0 to 2"
-        for look in (prompts.pieces, prompts.specials, prompts.answer):
-            with pytest.raises(PromptError, match=words):
-                look(number)
-        with pytest.raises(PromptError, match=words):
-            prompts.some([0, number])
+        for look, index in (
+            (prompts.pieces, number),
+            (prompts.specials, number),
+            (prompts.answer, number),
+            (prompts.some, [0, number]),
+        ):
+            with pytest.raises(PromptError, match=f"There is no prompt {number!r} here; give a number from 0 to 2"):
+                look(index)
         assert prompts.pieces(-1) == prompts.pieces(np.int64(2))

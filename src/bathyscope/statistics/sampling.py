@@ -80,8 +80,8 @@ def require_sampling(sampling: object) -> None:
     """
     if not isinstance(sampling, Sampling):
         raise OptionError(
-            f"sampling={describe_value(sampling)} is no Sampling; give one such as "
-            "Sampling(resamples=1000, level=0.95)."
+            f"sampling={describe_value(sampling)} is no Sampling; give one such as Sampling(resamples=1000, "
+            "level=0.95)."
         )
 
 

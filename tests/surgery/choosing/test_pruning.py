@@ -271,6 +271,17 @@ def test_a_cost_that_few_prompts_carry_proves_no_bound(model: Model, monkeypatch
         pruned(model, max_cost=2 * plain.high)
 
 
+def test_a_share_of_the_loss_that_few_prompts_carry_proves_no_bound(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_carry(monkeypatch)
+    plan = fitting_or_refused(model, "500%")
+    choice = plan.data.isel(candidate=0)
+    assert float(choice["over_bound"]) < 0
+    assert np.isnan(choice[["over_bound_low", "over_bound_high"]].to_array()).all()
+    assert not plan.fits
+
+
 def test_calibration_prompts_tell_that_few_carry_a_cost(
     model: Model, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

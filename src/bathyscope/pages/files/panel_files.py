@@ -41,11 +41,11 @@ def save_panels(
         written.append(given_path(folder, "folder") / name)
         write_output(written[-1], content)
 
-    kinds, drawn = figures_of(run), drawings(run, options)
-    for name, drawing in drawn.items() if "svg" in formats else ():
+    kinds, to_draw = figures_of(run), drawings(run, options)
+    for name, drawing in to_draw.items() if "svg" in formats else ():
         for panel in drawing.panels:
             require_own_picture(given_path(folder, "folder") / f"{name}.{panel.name}.svg")
-    for name, drawing in drawn.items():
+    for name, drawing in to_draw.items():
         for panel in drawing.panels:
             panel_figure = draw_panel(panel, PAGE if panel.size[0] > style.PAIRED_UP_TO else COLUMN)
             for format_ in formats:

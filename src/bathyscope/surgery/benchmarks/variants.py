@@ -42,11 +42,11 @@ class Variant:
 def variants(schedules: Sequence[str | Scheduling], n_blocks: int) -> tuple[Variant, ...]:
     """Return the normal model first, then the schedules (as ``evaluate`` takes them), each once."""
     names = [NORMAL, *(name for text in _schedule_texts(schedules) for name in _expand_names(text, n_blocks))]
-    found: dict[Schedule, Variant] = {}
+    by_schedule: dict[Schedule, Variant] = {}
     for name in names:
         variant = _parse_variant(name, n_blocks)
-        found.setdefault(variant.schedule, variant)  # one order may be written in several ways, such as drop:01
-    return tuple(found.values())
+        by_schedule.setdefault(variant.schedule, variant)  # one order may be written in several ways, such as drop:01
+    return tuple(by_schedule.values())
 
 
 def runnable(
