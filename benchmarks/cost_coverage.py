@@ -24,7 +24,7 @@ from bathyscope.statistics.sampling import Sampling
 
 STORED: Final = Path(__file__).parent / "results" / "drop_costs.json"
 IDLE: Final = 0.01
-"""Nats below which the cost of a block is idle, as in ``surveying/training/steps.py``."""
+"""Nats below which the cost of a block is idle, as in ``surveying/training/idle_blocks.py``."""
 SIZES: Final = (4, 8, 12, 20, 24, 40)
 RESAMPLES: Final = 200
 BOUNDS: Final = (

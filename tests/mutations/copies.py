@@ -120,14 +120,14 @@ BUGS: tuple[Bug, ...] = (
         "measures/test_translated_lens.py::test_copies_of_what_is_read_are_not_fitted_to",
     ),
     Bug(
-        "surveying/training/steps",
+        "surveying/training/idle_blocks",
         "a-course-draws-copies-by-themselves",
         "replace(sampling, cluster=clusters_in(drop, None))",
         "sampling",
         "surveying/training/test_course.py::test_copies_of_prompts_show_no_more_than_the_prompts_given_once",
     ),
     Bug(
-        "surveying/training/steps",
+        "surveying/training/idle_blocks",
         "copies-of-one-prompt-show-idle-blocks",
         "has_value.sum() if sampling.cluster is None else np.unique(sampling.cluster[has_value]).size",
         "has_value.sum()",

@@ -122,7 +122,7 @@ BUGS: tuple[Bug, ...] = (
         "measures/test_integrated_gradients.py::test_parity_of_logits_with_one_pass_per_step",
     ),
     Bug(
-        "surveying/training/steps",
+        "surveying/training/idle_blocks",
         "few-prompts-show-idle-blocks",
         "is_enough = n_different >= FEWEST_PROMPTS",
         "is_enough = n_different > 1",

@@ -196,7 +196,7 @@ BUGS: tuple[Bug, ...] = (
         "runs/test_prompts.py::test_a_removed_file_is_written_again_by_the_same_command",
     ),
     Bug(
-        "surveying/training/steps",
+        "surveying/training/concluding",
         "steps-of-two-precisions-are-alike",
         "if len(steps_by_precision) < 2:",
         "if steps_by_precision:",

@@ -183,8 +183,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/training/steps",
         "a-mean-in-the-place-of-a-block-is-its-added-loss",
-        "if not why_no_cost(run):\n        # the seed",
-        'if "drop" in run:\n        # the seed',
+        "if not why_no_cost(run):\n        added_PL",
+        'if "drop" in run:\n        added_PL',
         "surveying/training/test_course.py::test_no_block_is_idle_where_none_was_left_out",
     ),
     Bug(

@@ -30,10 +30,12 @@ from bathyscope.pages.acts.models import tell_apart
 from bathyscope.pages.figures.of.course import drawing
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.statistics.bootstrap import mean_intervals
+from bathyscope.surveying.training import concluding
 from bathyscope.surveying.training import steps as courses
 from bathyscope.surveying.training.course import _checkpoints as checkpoints_of
 from bathyscope.surveying.training.folder import finished_runs
 from bathyscope.surveying.training.gains import is_guessing, surely_matters
+from bathyscope.surveying.training.idle_blocks import idle_blocks
 from bathyscope.surveying.training.steps import open_course
 
 PROMPTS = [[5, 9, 7, 30, 44, 12, 8], [3, 8, 1, 22, 40, 2], [9, 9, 2, 31, 5]]
@@ -145,13 +147,13 @@ def test_each_precision_is_said_with_its_steps(precisions: list[str]) -> None:
     """What a run of an earlier version does not tell is no other precision."""
     told = {name for name in precisions if name}
     data = xr.Dataset(coords={"step": [10 * place for place in range(len(precisions))]})
-    text = courses._tell_precisions(data.assign_attrs(step_precisions=precisions))
+    text = concluding._tell_precisions(data.assign_attrs(step_precisions=precisions))
     assert bool(text) == (len(told) > 1)
     for name in told if text else ():
         steps = [10 * place for place, of_step in enumerate(precisions) if of_step == name]
         listed = ", ".join(map(str, steps)) if len(steps) < 4 else f"{len(steps)} steps from {steps[0]} to {steps[-1]}"
         assert f"{name} at {listed}" in text
-    assert courses._tell_precisions(data) == ""
+    assert concluding._tell_precisions(data) == ""
 
 
 def test_idle_blocks_are_shown_to_be_idle() -> None:
@@ -160,7 +162,7 @@ def test_idle_blocks_are_shown_to_be_idle() -> None:
     noise = np.random.default_rng(0).normal(size=24)
     added = np.stack([1e-4 * noise, noise, np.full(24, 0.5)], axis=1)
     drop = xr.Dataset({"loss": (("prompt", "dropped"), base[:, None] + added), "baseline_loss": (("prompt",), base)})
-    assert courses.idle_blocks(drop).tolist() == [True, False, False]
+    assert idle_blocks(drop).tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize("options", [{"replace": "mean"}, {"protect_first": 1}])
@@ -400,7 +402,7 @@ def test_a_course_that_mixes_configurations_says_so(checkpoints: Path, tmp_path:
 def test_each_step_of_another_configuration_is_said(configurations: list[str]) -> None:
     """What a run of an earlier version does not tell is no other configuration."""
     data = xr.Dataset(coords={"step": [10 * place for place in range(len(configurations))]})
-    text = courses._tell_configurations(data.assign_attrs(step_config_hashes=configurations))
+    text = concluding._tell_configurations(data.assign_attrs(step_config_hashes=configurations))
     told = [(10 * place, name) for place, name in enumerate(configurations) if name]
     others = [step for step, name in told if name != told[0][1]]
     assert bool(text) == bool(others)
@@ -408,7 +410,7 @@ def test_each_step_of_another_configuration_is_said(configurations: list[str]) -
         many = f"{len(others)} steps from {others[0]} to {others[-1]}"
         few = f"step{'' if len(others) == 1 else 's'} {', '.join(map(str, others))}"
         assert f" at {few if len(others) < 4 else many} is not that at step {told[0][0]}." in text
-    assert courses._tell_configurations(data) == ""
+    assert concluding._tell_configurations(data) == ""
 
 
 def test_change_and_slope_are_those_of_paired_prompts(found: tuple[xr.Dataset, Path]) -> None:
