@@ -23,7 +23,7 @@ class Asked(NamedTuple):
 
     Args:
         prompts: that it was read from, of the survey with the fewest.
-        needed: prompts of that survey that the decision asks for; infinity where none suffice.
+        needed: prompts of that survey that the decision asks for; infinity where no number is enough.
         hours: CPU hours of the model's prompts that are missing, one thread, in all surveys of the claim.
     """
 
@@ -107,7 +107,7 @@ def decisions_table(rows: Mapping[ModelKey, list[Row]], stored: Mapping[ModelKey
 
 def _prompts(needed: float) -> str:
     if not math.isfinite(needed):
-        return "no number suffices: its blocks are coarser than its distance from the bound"
+        return "no number is enough: its blocks are coarser than its distance from the bound"
     return f"more than {MANY:,}" if needed > MANY else f"{needed:,}"
 
 
