@@ -150,3 +150,8 @@ def test_an_evaluation_is_called_one(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["show", str(tmp_path), "--measure", "arc_easy"]) == OptionError.exit_code
     message = " ".join(capsys.readouterr().err.split())
     assert "is an evaluation, maps or a lens, and is shown whole; leave out all but --format" in message
+
+
+def test_capitals_are_a_near_miss() -> None:
+    with pytest.raises(OptionError, match=r"lens has no option 'K'\. Did you mean 'k'\? Allowed: k, norm"):
+        bathyscope.survey("model", ["a text"], ["lens"], lens={"K": 3})

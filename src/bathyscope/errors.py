@@ -142,7 +142,9 @@ def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     if len(name) > _LONGEST_NAME:
         return ""
     others = [word for word in allowed if word != name]  # the word itself cannot be what was meant
-    close = difflib.get_close_matches(name, others, n=1, cutoff=0.5)
+    # a letter in the other case has nothing in common with the letter that is meant
+    alike = [word for word in others if word.casefold() == name.casefold()]
+    close = alike or difflib.get_close_matches(name, others, n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

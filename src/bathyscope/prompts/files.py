@@ -221,7 +221,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
         raise PromptError(f"{path} cannot be read: {error.strerror}. Give a parquet file itself.") from error
     # whatever a value's declared type makes of it, such as a time zone that nobody knows
     except (pyarrow.ArrowException, *DAMAGED) as error:
-        raise PromptError(f"{path} is not a readable parquet file: {elided(error, 200)}.") from error
+        raise PromptError(f"{path} is not a readable parquet file: {elided(error, 200).rstrip('.')}.") from error
 
 
 def rows_at_once(path: Path, metadata: Any) -> int:

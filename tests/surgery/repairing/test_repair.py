@@ -312,7 +312,7 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused_before_anything_runs(
         (
             {"how": "heal", "tokens": 100, "state": tmp_path / "file"},
             StoreError,
-            "cannot hold the state of a training: it is no folder",
+            r"cannot hold the state of a training: it is no folder.*another folder \(state=\.\.\., --state \.\.\.\)",
         ),
         ({"how": "heal", "tokens": 99, "state": tmp_path / "state"}, StoreError, "is the state of another training"),
         ({"state": tmp_path / "state"}, OptionError, "is of healing; give how='heal'"),
