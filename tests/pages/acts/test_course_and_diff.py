@@ -73,7 +73,7 @@ def test_a_course_has_a_page(course_folder: Path, tmp_path: Path) -> None:
     course = open_course(course_folder)
     text = bathyscope.report(course, tmp_path / "course.html").read_text(encoding="utf-8")
     assert course.text.partition(". ")[0] in text
-    assert text.count('role="img"') == 4  # depth, loss, two maps
+    assert text.count('role="img"') == 5  # depth, loss, later blocks, two maps
     assert "Step 0 is the model before this training" in text
     assert "matters from step" in text
     assert "last step less first" in text
