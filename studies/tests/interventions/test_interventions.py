@@ -281,6 +281,13 @@ def test_the_conclusions_hold_of_what_is_stored() -> None:
     parallel, dropped = pairs.added("parallel"), pairs.added("dropped")
     assert parallel[28] == pytest.approx(dropped[29], rel=0.05)
     assert {*np.argsort(-parallel)[:5].tolist()} == {0, 1, 11, 27, 28}
+    gemma3 = load_stored(RESULTS, "gemma3")
+    pairs = Sample(arrays_of(gemma3["pairs"]))
+    assert {*np.argsort(-pairs.added("dropped"))[:3].tolist()} == {1, 3, 5}
+    assert {*np.argsort(-pairs.added("parallel"))[:4].tolist()} == {0, 1, 3, 5}
+    for each in (stored, gemma3):
+        untrained = Sample(arrays_of(each["pairs_untrained"]))
+        assert all(abs(untrained.added(kind).mean()) < 0.02 for kind in ("parallel", "dropped"))
 
 
 def test_the_page_is_what_is_stored() -> None:
