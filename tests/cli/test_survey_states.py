@@ -15,6 +15,7 @@ from bathyscope.analysis.depths.grouping import _estimators
 from bathyscope.cli.main import main
 from bathyscope.errors import OptionError
 from bathyscope.pages.explorer.content import content
+from bathyscope.statistics.effective_depth import ESTIMATORS, measure_of
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +160,11 @@ def test_a_comparison_of_depths_does_not_ask_for_what_states_cannot_tell(
     assert "Survey the model itself where it can be run." in printed
     assert "Survey again" not in printed
     assert "--estimators" in printed
-    # depths of groups are those that skip and depth_score tell
-    with pytest.raises(OptionError, match="skip and depth_score need the blocks") as refusal:
-        _estimators(bathyscope.open(run))
+    # depths of groups are those that the lens tells at all boundaries, and not those of skip and depth_score
+    estimators = _estimators(bathyscope.open(run))
+    assert "kl" in estimators
+    assert {"skip", "depth_score"}.isdisjoint(measure_of(name) for name in estimators if name in ESTIMATORS)
+    some = bathyscope.open(run_of(folder, tmp_path / "some", "--boundaries", "0,2,5", dump="some"))
+    with pytest.raises(OptionError, match="are read off the lens at all boundaries, or need the blocks") as refusal:
+        _estimators(some)
     assert "Survey again" not in str(refusal.value)

@@ -317,12 +317,6 @@ def of(*lengths: int, answers: Sequence[int | None] = (), **labels: Sequence[Any
             "patching: pairs has prompt 'a' patched from 'b' twice; give each pair once.",
         ),
         (
-            of(9, 9),
-            {"pairs": [[1, "b"]]},
-            PromptError,
-            "patching: pairs has prompt 'b' patched from itself, which changes nothing; give another source.",
-        ),
-        (
             of(9, 9, 9),
             {"pairs": [["a", "b"], ["a", "c"]]},
             PromptError,
@@ -463,6 +457,14 @@ def test_operands_that_are_no_tokens_are_refused(given: Any) -> None:
             f"{measure}: prompt '0' has operands={given!r}, which names no tokens of its 9; give their numbers, from 0 "
             'to 8, in the order of its steps, such as "3 5 7".'
         )
+
+
+def test_a_prompt_patched_from_itself_is_said_to_change_nothing() -> None:
+    """Its answer is its own, which no other source of it would mend."""
+    with pytest.warns(UserWarning, match=r"patching: .*is patched from itself, which changes nothing") as warned:
+        got = surveyed(waves.loaded("llama"), paired(ids_of("llama")), pairs=[["to", "to"]])
+    assert [str(one.message) for one in warned if "have the answer of the prompt" in str(one.message)] == []
+    assert (got["kl"].fillna(0) == 0).all()
 
 
 def test_two_prompts_of_one_answer_are_a_warning() -> None:

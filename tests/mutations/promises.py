@@ -52,8 +52,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surgery/plan/text",
         "candidates-that-stay-below-the-bound-are-passed-over",
-        'name != RANDOM and over[place] < 0',
-        'name != RANDOM and over[place] < -limit',
+        "name != RANDOM and over[place] < 0",
+        "name != RANDOM and over[place] < -limit",
         f"{_TEXT}::test_no_sentence_says_more_than_the_arrays",
     ),
     Bug(

@@ -20,6 +20,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from bathyscope.core.text import written_out
 from bathyscope.errors import PromptError, warn
 from bathyscope.measures.answered import padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
@@ -74,7 +75,14 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
             )
         if longer:
             warn(f"patching: {longer} of {len(pairs)} prompts are not patched (longer than max_tokens={most}).")
-        alike = sum(answer == source_answer for answer, source_answer in (pair.answers for pair in self.pairs.values()))
+        own = [prompts[target].id for target in self.pairs if self.sources[target] == target]
+        if own:
+            warn(
+                f"patching: {written_out(own)} {'is' if len(own) == 1 else 'are'} patched from "
+                f"{'itself' if len(own) == 1 else 'themselves'}, which changes nothing: all effects are 0 there."
+            )
+        others = (pair for target, pair in self.pairs.items() if self.sources[target] != target)
+        alike = sum(pair.answers[0] == pair.answers[1] for pair in others)
         if alike:
             warn(
                 f"patching: {alike} of {len(self.pairs)} prompts have the answer of the prompt that they are patched "

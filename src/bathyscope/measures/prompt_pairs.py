@@ -105,11 +105,6 @@ def _by_name(
     source_of: dict[int, int] = {}
     for names in name_pairs:
         target, source = (_number(prompts, name) for name in names)
-        if target == source:
-            raise PromptError(
-                f"patching: pairs has prompt {prompts[target].id!r} patched from itself, which changes nothing; give "
-                "another source."
-            )
         if source_of.get(target) == source:
             raise PromptError(
                 f"patching: pairs has prompt {prompts[target].id!r} patched from {prompts[source].id!r} twice; give "

@@ -63,6 +63,8 @@ class Run(RunContents):
         True
         >>> run.judged, run.cycle is None, run.copies, run.clusters() is None
         (True, True, 0, True)
+        >>> 0 <= run.share_in_common < 1  # of its tokens: beginnings that prompts share
+        True
         >>> print(run.headline())
         Half of the tokens keep their final prediction from ... of 4 blocks on...
         >>> print(run.caption())

@@ -116,8 +116,9 @@ def build(name: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn:
 
 
 def _checksum(model: PreTrainedModel) -> int:
-    """A checksum of the bytes of all weights, to the bit."""
-    checksum = 0
+    """A checksum of the bytes of all weights, to the bit, and of which modules have a forward of their own."""
+    replaced = ",".join(name for name, module in model.named_modules() if "forward" in vars(module))
+    checksum = crc32(replaced.encode())
     for weight in model.parameters():
         checksum = crc32(weight.detach().contiguous().view(-1).view(torch.uint8).numpy(), checksum)
     return checksum

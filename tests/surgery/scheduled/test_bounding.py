@@ -166,7 +166,7 @@ def test_families_without_single_writers_are_refused(name: str, reason: str) -> 
 
 
 def test_what_cannot_be_bounded_is_refused() -> None:
-    model = bathyscope.load(zoo.build("llama"))
+    model = bathyscope.load(zoo.entry("llama").build())
     with pytest.raises(ModelError, match="bounded already; give the model that this one was made of"):
         bounded(bounded(model, "clamp:1"), "clamp:0.1")
     with pytest.raises(OptionError, match=r"takes a model that was loaded; .* given"):
