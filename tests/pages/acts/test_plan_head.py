@@ -368,3 +368,23 @@ def test_the_best_is_not_said_to_be_like_itself_next_to_others() -> None:
     assert _alike_sentence(rows, ["last", "greedy"]) == (
         "last costs least (+0.010); greedy: no difference from the best is shown."
     )
+
+
+@pytest.mark.parametrize("layout", [WIDE, NARROW])
+@pytest.mark.parametrize(("random", "is_far"), [(0.15, False), (1.07, True), (7.0, True)])
+def test_an_expensive_mean_of_random_subsets_does_not_hide_the_others(
+    random: float, is_far: bool, layout: ProfileLayout
+) -> None:
+    """The others and the limit keep their places on an axis of their own; the number stays next to the arrow."""
+    plan = planned((0.02, random), names=("search", "random"), alike=(True, False), max_cost=0.1)
+    print_of = print_svg(draw_plan(plan, layout), "")
+    dots = [dot for dot in ElementTree.fromstring(print_of).iter(f"{SVG}circle") if dot.get("r") == "5"]
+    text = " ".join("".join(ElementTree.fromstring(print_of).itertext()).split())
+    assert len(dots) == (1 if is_far else 2)
+    assert ("beyond the axis" in text) == is_far
+    assert f"+{random:.3f}" in text or f"+{random:.2f}" in text
+    if is_far:
+        only = planned((0.02,), alike=(True,), max_cost=0.1)
+        alone = ElementTree.fromstring(print_svg(draw_plan(only, layout), ""))
+        (dot,) = [dot for dot in alone.iter(f"{SVG}circle") if dot.get("r") == "5"]
+        assert dots[0].get("cx") == dot.get("cx")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,6 +17,7 @@ from bathyscope.pages.figures.kit.painting import paint
 from bathyscope.pages.head.canvas import Canvas, text_width, wrap
 from bathyscope.pages.head.layouts import ProfileLayout, paper_layout
 from bathyscope.prompts.parts import resampled
+from bathyscope.surgery.plan.at_random import RANDOM
 from bathyscope.surgery.plan.bound import bound_text
 from bathyscope.surgery.plan.price import unit_of
 
@@ -24,6 +25,8 @@ _ROW, _NARROW_ROW = 27.0, 42.0
 _NAMES, _NUMBERS = 250.0, 150.0
 """Width of the names and of the numbers next to the intervals."""
 _INCHES: Final = 6.75
+_FAR: Final = 2.0
+"""How often the mean of random subsets may lengthen the axis; one expensive block would hide all others next to it."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,7 @@ def draw_candidates(canvas: Canvas, layout: ProfileLayout, data: xr.Dataset, y: 
     left, right = ends_of_picture(layout)
     start, end = (left + 8, right - 8) if narrow else (left + _NAMES, right - _NUMBERS)
     limit = data.attrs.get("max_cost")
-    ends = [value for row in rows for value in (row.cost, row.low, row.high, 0.0) if not math.isnan(value)]
-    low, high = min(ends), max([*ends, float(limit) if limit else 0.0])
+    low, high = _ends_of_axis(rows, float(limit or 0))
     span = (high - low) or 1.0
 
     def across(cost: float) -> float:
@@ -107,7 +109,10 @@ def draw_candidates(canvas: Canvas, layout: ProfileLayout, data: xr.Dataset, y: 
         if limit:
             canvas.line(across(float(limit)), begin, across(float(limit)), end_of_line, "vermilion", 1.2, "4 3")
     for number, row in enumerate(rows):
-        _draw_candidate(canvas, row, number, top + step * number, across, (left, start, end), narrow=narrow)
+        is_far = row.cost > high
+        _draw_candidate(
+            canvas, row, number, top + step * number, across, (left, start, end), narrow=narrow, is_far=is_far
+        )
     # The two lines may be next to each other, so what they mean is in one line below.
     words = (
         f"line: 0; dashed: the limit, {bound_text(data.attrs).removesuffix(' nats')}"
@@ -118,10 +123,26 @@ def draw_candidates(canvas: Canvas, layout: ProfileLayout, data: xr.Dataset, y: 
     for tick in ticks:
         canvas.text(across(tick), y, true_minus(f"{tick:g}"), 12, role="muted", anchor="middle")
     y += 6
-    for line in wrap(f"{words}. Filled: no other candidate is shown to cost less.", right - left, 12):
+    arrow = " Arrow: beyond the axis." if any(row.cost > high for row in rows) else ""
+    for line in wrap(f"{words}. Filled: no other candidate is shown to cost less.{arrow}", right - left, 12):
         y += 16
         canvas.text(left, y, line, 12, role="muted")
     return y + 12
+
+
+def _ends_of_axis(rows: Sequence[CandidateRow], limit: float) -> tuple[float, float]:
+    """Return the ends of the axis: those of all intervals, without the mean of random subsets where it is far off."""
+
+    def ends_of(some: Sequence[CandidateRow]) -> tuple[float, float]:
+        ends = [value for row in some for value in (row.cost, row.low, row.high) if not math.isnan(value)]
+        return min([*ends, 0.0]), max([*ends, limit, 0.0])
+
+    low, high = ends_of(rows)
+    near_low, near_high = ends_of([row for row in rows if row.name != RANDOM])
+    is_far = near_high > near_low and high - low > _FAR * (near_high - near_low)
+    # a mean of which only the interval is far off keeps its place
+    has_mark_far = any(row.name == RANDOM and row.low > near_high for row in rows)
+    return (near_low, near_high) if is_far and has_mark_far else (low, high)
 
 
 def write_candidate_cost(cost: float) -> str:
@@ -146,6 +167,7 @@ def _draw_candidate(
     edges: tuple[float, float, float],
     *,
     narrow: bool,
+    is_far: bool,
 ) -> None:
     left, start, end = edges
     role = "blue" if number == 0 else "muted"
@@ -157,9 +179,11 @@ def _draw_candidate(
     remark = next((text for text in remarks if text_width(f"{label}  {text}", 13, bold=True) < room), "")
     baseline = y + 14 if narrow else middle + 5
     canvas.text(left, baseline, label, 13, bold=number == 0, halo=True, remark=remark, remark_size=12)
-    if not math.isnan(row.low):
+    if is_far:
+        canvas.curve([(end - 6, middle - 5), (end, middle), (end - 6, middle + 5)], role, 2)
+    elif not math.isnan(row.low):
         canvas.line(across(row.low), middle, across(row.high), middle, role, 3)
-    if not math.isnan(row.cost):
+    if not math.isnan(row.cost) and not is_far:
         canvas.circle(across(row.cost), middle, 5, role)
         if not row.alike:
             canvas.circle(across(row.cost), middle, 2.8, "paper")
