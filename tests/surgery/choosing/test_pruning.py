@@ -293,6 +293,14 @@ def test_calibration_prompts_tell_that_few_carry_a_cost(
     assert np.isnan(cheap.table["test_cost_high"].iloc[0])
 
 
+def test_three_test_prompts_bound_no_cost(model: Model) -> None:
+    plan = bathyscope.prune(model, CALIBRATION, TEST[:3], drop=1, random=1, progress=False)
+    assert "(without an interval: that of a cost needs 4 test prompts or clusters)" in plan.text
+    assert np.isnan(plan.table["test_cost_high"].iloc[0])
+    four = bathyscope.prune(model, CALIBRATION, TEST[:4], drop=1, random=1, progress=False)
+    assert "(95% interval " in four.text
+
+
 def test_forty_test_prompts_bound_what_few_of_them_carry(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     few_carry(monkeypatch, test=2)
     test = zoo.prompts(zoo.build("llama"), LENGTHS * 10, 3)

@@ -63,7 +63,7 @@ class Answer:
 class _Choice:
     """The cheap blocks, of how many measured ones, the sentence on them, and whether more prompts would improve it.
 
-    Of how many prompts that is known, ``prompts`` says it.
+    ``prompts`` is how many would, where that is known.
     """
 
     sentence: str

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import level_text
-from bathyscope.statistics.rare import ENOUGH_OF_FEW
+from bathyscope.statistics.rare import ENOUGH_OF_FEW, FEWEST_OF_SHAPE
 from bathyscope.surgery.plan.arrays import FEW_CARRY
 from bathyscope.surgery.plan.combining import WORST, Combining
 
@@ -32,6 +32,7 @@ class Price:
         combining: how prompts of domains are combined; None = there are no domains.
         unit: of the cost and the losses, which says what was counted (``unit_of``).
         few_carry: few prompts carry the cost.
+        draws: test prompts, or clusters of them, that intervals resample; 0 = unknown.
     """
 
     cost: float
@@ -44,6 +45,7 @@ class Price:
     combining: Combining | None = None
     unit: str = "nats per token"
     few_carry: bool = False
+    draws: int = 0
 
     @classmethod
     def of(cls, data: xr.Dataset) -> Price:
@@ -63,6 +65,7 @@ class Price:
             combining=combining if combining.joint else None,
             unit=unit_of(data.attrs),
             few_carry=bool(data.attrs.get(FEW_CARRY)),
+            draws=int(data.attrs.get("clusters", data.sizes.get("prompt", 0))),
         )
 
     @property
@@ -99,6 +102,8 @@ class Price:
 
     @property
     def _why_unbounded(self) -> str:
+        if 1 < self.draws < FEWEST_OF_SHAPE:
+            return f": that of a cost needs {FEWEST_OF_SHAPE} test prompts or clusters"
         if not self.few_carry:
             return ""
         if self.combining is not None:
