@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pydoc
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from support import waves
 from support.synthetic import synthetic_run
 
 import bathyscope
+from bathyscope.analysis.probes import ing_probe
 from bathyscope.analysis.probes.wic_rows import read_pairs
 from bathyscope.analysis.probes.words import read_words
 from bathyscope.cli import main
@@ -137,8 +140,10 @@ def test_a_result_names_what_it_holds() -> None:
 
 
 def test_a_probe_is_named_where_it_can_be_found() -> None:
-    with pytest.raises(TypeError, match=r"help\(bathyscope\.analysis\.probes\.ing\.ing_probe\)"):
+    with pytest.raises(TypeError, match=r"help\(bathyscope\.analysis\.probes\.ing_probe\)") as refused:
         bathyscope.probe("ing", waves.loaded("llama"))
+    (name,) = re.findall(r"help\((.*)\)", str(refused.value))
+    assert pydoc.locate(name) is ing_probe
 
 
 @pytest.mark.parametrize("rows", [3, [1, 2], ["a"]])

@@ -29,7 +29,7 @@ MEASURED = sorted(
 """Variables of single prompts, whose means have intervals; without those that say their limits themselves."""
 UNLIMITED = {
     *("kl_top_p", "kl_tail", "interaction", "recovered", "recovered_all", "change", "change_all", "log_p"),
-    *("recovered_at", "change_at"),
+    *("recovered_at", "change_at", "logit"),
     *("attribution", "completeness", "mean", "largest_token", "largest_channel", "operand_left", "top_id"),
     *("jacobian_id", "piece", "added_loss", "n_averaged", "cost", "score", "self_repair"),
 }
