@@ -21,7 +21,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import bathyscope
 
 STORED: Final = Path(__file__).parent / "results" / "writes.json"
-SHAPE: Final = {
+SHAPE: Final[dict[str, Any]] = {
     "vocab_size": 49152,
     "hidden_size": 576,
     "intermediate_size": 1536,
