@@ -68,7 +68,7 @@ def test_stored_results_are_of_this_shape_and_these_prompts() -> None:
 def test_the_page_says_what_is_stored() -> None:
     page = (DOCS / "experiments" / "untrained.md").read_text(encoding="utf-8")
     assert page_sentence(json.loads(STORED.read_text(encoding="utf-8"))) in page
-    [readable, own] = re.search(r"SmolLM2 itself reads ([0-9.]+) and ([0-9.]+) on", page).groups()
+    [(readable, own)] = re.findall(r"SmolLM2 itself reads ([0-9.]+) and ([0-9.]+) on", page)
     picture = (DOCS / "images" / "profile.svg").read_text(encoding="utf-8")
     assert f"The average token is final after {readable} blocks" in picture
     assert f"90 % of the effect on output by {own} blocks" in picture
