@@ -75,11 +75,12 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
             )
         if longer:
             warn(f"patching: {longer} of {len(pairs)} prompts are not patched (longer than max_tokens={most}).")
-        own = [prompts[target].id for target in self.pairs if self.sources[target] == target]
-        if own:
+        self_patched = [prompts[target].id for target in self.pairs if self.sources[target] == target]
+        if self_patched:
+            words = ("is", "itself") if len(self_patched) == 1 else ("are", "themselves")
             warn(
-                f"patching: {written_out(own)} {'is' if len(own) == 1 else 'are'} patched from "
-                f"{'itself' if len(own) == 1 else 'themselves'}, which changes nothing: all effects are 0 there."
+                f"patching: {written_out(self_patched)} {words[0]} patched from {words[1]}, which changes nothing: all "
+                "effects are 0 there."
             )
         others = (pair for target, pair in self.pairs.items() if self.sources[target] != target)
         alike = sum(pair.answers[0] == pair.answers[1] for pair in others)
