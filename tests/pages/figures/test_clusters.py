@@ -96,8 +96,8 @@ def test_levels_of_copies_have_the_bands_of_one_prompt_each() -> None:
 
 
 def test_every_interval_of_a_page_resamples_clusters_and_says_so(tmp_path: Path) -> None:
-    run = in_books(without(ONCE, *(set(ONCE) - {"drop", "lens", "skip"})), "aabbc")
-    member = np.array([0, 0, 1, 1, 2])
+    run = in_books(without(ONCE, *(set(ONCE) - {"drop", "lens", "skip"})), "aabcd")
+    member = np.array([0, 0, 1, 2, 3])
     path = report(run, tmp_path / "page.html", options=FigureOptions(prompts_shown=0, cluster="book"))
     page = re.sub(r"<svg.*?</svg>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     tokens = run["drop"]["n_tokens"].values - 1
