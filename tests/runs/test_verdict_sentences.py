@@ -476,22 +476,29 @@ def check_advice(case: Case, said: str, verdict: Any) -> None:
 def check_head(case: Case, run: Run, head: Any) -> None:
     """The sentences on single blocks, and the command under them."""
     prompts = len(case.readable)
+    clusters = 0 if case.cluster is None else len(set(case.cluster))
+    # a label of so few clusters is refused, and prompts are resampled by themselves
+    resampled = clusters if clusters > 2 else prompts
     lowest = min(case.costs)
     assert ("Only one prompt" in head.cheap) == (prompts == 1), head.cheap
     # costs lie 0.002 apart from prompt to prompt: Student's factor of two prompts is 12.7
-    if prompts == 6 and lowest == 0.01:
+    if resampled == 6 and lowest == 0.01:
         assert head.blocks == (1,), head.cheap
-    if prompts == 6 and lowest == 0.2:
+    if resampled == 6 and lowest == 0.2:
         assert head.cheap.startswith("No block can be left out for less than 0.05 nats; the cheapest is block 1 ("), (
             head
         )
+    if 1 < resampled < 4 and "drop" in run.measures:
+        assert head.cheap.startswith("No block is named as cheap: intervals of costs need 4 different prompts"), head
+        assert head.blocks == (), head
     has_untrained = any(label.startswith("untrained") for label in case.controls)
     lacking = {"lens", "skip", "drop"} - set(run.measures)
     reasons = {
         "": has_untrained,
         "To know what they cost together": bool(head.blocks),
         "To measure what is missing": bool(lacking),
-        "To narrow the intervals, with more prompts": prompts == 1,
+        # fewer than four leave it open whether few prompts carry a cost
+        "To narrow the intervals, with more prompts": resampled < 4,
         "To know what training moved": not has_untrained,
     }
     assert reasons[head.purpose], head
