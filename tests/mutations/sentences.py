@@ -183,8 +183,9 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/training/steps",
         "a-mean-in-the-place-of-a-block-is-its-added-loss",
-        "if not why_no_cost(run):\n        added_PL",
-        'if "drop" in run:\n        added_PL',
+        "if costs := cost_of_leaving_out(run):",
+        "from bathyscope.runs.by_place import by_block\n"
+        '    if costs := next((cost for cost in by_block(run) if cost.key == "drop"), None):',
         "surveying/training/test_course.py::test_no_block_is_idle_where_none_was_left_out",
     ),
     Bug(

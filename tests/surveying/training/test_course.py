@@ -180,9 +180,10 @@ def test_no_block_is_idle_where_none_was_left_out(options: dict[str, Any]) -> No
 
 
 def test_few_prompts_leave_open_which_blocks_are_idle(found: tuple[xr.Dataset, Path]) -> None:
-    """Three prompts have intervals of costs, which miss what one prompt in twenty would cost."""
+    """Three prompts have intervals of sums of costs, and of no single one, which few prompts may make up."""
     course = bathyscope.open(found[1])
-    assert np.isfinite(course.data["added_loss_low"].values).all()
+    assert np.isfinite(course.data["late_blocks_loss_low"].values).all()
+    assert course.data["added_loss_low"].isnull().all()
     assert course.data["idle_blocks"].isnull().all()
     assert course.text.endswith(
         " Which blocks are idle is open: few prompts miss rare costs, and 24 different ones are needed."
@@ -216,8 +217,9 @@ def test_copies_of_prompts_show_no_more_than_the_prompts_given_once(
     expected = found[0]
     places = [checkpoints / f"checkpoint-{step}" for step in STEPS]
     course = bathyscope.course(places, [*PROMPTS] * times, tmp_path / "course", progress=False)
-    assert np.isfinite(expected["added_loss_low"].values).all()
-    for name in ("added_loss", "added_loss_low", "added_loss_high", "idle_blocks", "matters_from"):
+    ends = ("late_blocks_loss_low", "late_blocks_loss_high")
+    assert np.isfinite(expected[[*ends]].to_array().values).all()
+    for name in ("added_loss", "added_loss_low", "added_loss_high", *ends, "idle_blocks", "matters_from"):
         np.testing.assert_allclose(course.data[name], expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
@@ -232,10 +234,16 @@ def test_copies_of_one_prompt_leave_open_what_one_prompt_does(checkpoints: Path,
 
 
 def test_intervals_of_costs_are_those_of_the_steps_own_page(checkpoints: Path, tmp_path: Path) -> None:
-    course = bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS, tmp_path / "course", seed=5, progress=False)
-    costs = cost_of_leaving_out(bathyscope.open(tmp_path / "course" / "step-00000003"))
-    assert costs is not None
-    assert course.data["added_loss_low"].values[0].tolist() == [ends.low for ends in costs.intervals]
+    """Also where a step has too few prompts for one."""
+    twelve = zoo.prompts(zoo.build("llama"), (6,) * 12)
+    for place, (prompts, has_interval) in enumerate([(PROMPTS, False), (twelve, True)]):
+        folder = tmp_path / f"course-{place}"
+        course = bathyscope.course([checkpoints / "checkpoint-3"], prompts, folder, seed=5, progress=False)
+        costs = cost_of_leaving_out(bathyscope.open(folder / "step-00000003"))
+        assert costs is not None
+        assert np.isfinite(course.data["added_loss_low"].values).all() == has_interval
+        np.testing.assert_array_equal(course.data["added_loss_low"].values[0], [ends.low for ends in costs.intervals])
+        np.testing.assert_array_equal(course.data["added_loss_high"].values[0], [ends.high for ends in costs.intervals])
 
 
 def test_steps_surveyed_on_other_prompts_are_no_course(checkpoints: Path, tmp_path: Path) -> None:

@@ -95,7 +95,8 @@ def _nothing_told(data: xr.Dataset) -> str:
 
 def _no_interval_text(data: xr.Dataset) -> str:
     """Return what stays open where prompts are too few for an interval; empty where there is one."""
-    ends = [data[f"{name}_low"] for name in ("readable", "added_loss") if f"{name}_low" in data]
+    # a single cost may lack one where there are prompts for it
+    ends = [data[f"{name}_low"] for name in ("readable", "late_blocks_loss") if f"{name}_low" in data]
     if not ends or any(end.notnull().any() for end in ends):
         return ""
     open_questions = []
@@ -110,7 +111,7 @@ def _no_interval_text(data: xr.Dataset) -> str:
 def _idle_text(data: xr.Dataset) -> str:
     """Return what it takes to tell idle blocks where intervals of costs exist and prompts are too few for that."""
     is_known = "idle_blocks" not in data or data["idle_blocks"].notnull().any()
-    if is_known or data["added_loss_low"].isnull().all():
+    if is_known or data["late_blocks_loss_low"].isnull().all():
         return ""
     return (
         f" Which blocks are idle is open: few prompts miss rare costs, and {FEWEST_PROMPTS} different ones are needed."

@@ -13,7 +13,7 @@ from bathyscope.core.result import LabelledResult, PageResult
 from bathyscope.errors import OptionError, StoreError, warn
 from bathyscope.labels import labelled
 from bathyscope.model.identity import ModelIdentity
-from bathyscope.runs.by_place import why_no_cost
+from bathyscope.runs.by_place import cost_of_leaving_out, why_no_cost
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.opening import open_run
 from bathyscope.runs.run import Run
@@ -45,6 +45,8 @@ from bathyscope.surveying.training.step_names import is_only_a_step
 _PLAIN: Final = "plain numbers"
 _OF_RUNS: Final = frozenset({"plot", "verdict", "explore", "among", "headline", "measures", "prompts"})
 """What somebody who knows runs looks for; ``plot`` would be that of the arrays, which draws nothing by itself."""
+_SURELY_ADDED: Final = "surely added"
+"""Of a run: the lower end of what leaving each block out adds to the loss."""
 _SOME: Final = "course['half'] or course['added_loss']"
 
 
@@ -131,8 +133,8 @@ def open_course(folder: str | Path) -> Course:
     guessing = record_of_guessing(values, next(iter(runs)), about.get("model", {}).get("vocabulary"))
     if "added_loss" in values:
         values |= _gains(list(runs.values()))
-        ends = values["added_loss_low"], values["added_loss_gain_low"]
-        matters_SL = surely_matters(*ends, IDLE, bool(guessing.get(GUESSING)))
+        added_low_SL = np.stack([row[_SURELY_ADDED] for row in rows])
+        matters_SL = surely_matters(added_low_SL, values["added_loss_gain_low"], IDLE, bool(guessing.get(GUESSING)))
         values["matters_from"] = _first_steps(matters_SL, list(runs))
     if "readable" in values:
         values |= _trends(list(runs.values()), list(runs))
@@ -204,11 +206,11 @@ def _row(run: Run) -> dict[str, Any]:
         loss = run["drop"]["baseline_loss"]
         [loss_ends] = mean_intervals(loss.values[:, None], draw_copies_as_one(run["drop"], usual))
         row |= {"loss": float(loss.mean()), "loss_low": loss_ends.low, "loss_high": loss_ends.high}
-    if not why_no_cost(run):
-        added_PL, sampling = added_losses(run["drop"], usual)
-        ends = np.array(mean_intervals(added_PL, sampling))
-        row |= {"added_loss": np.nanmean(added_PL, axis=0)}
-        row |= {"added_loss_low": ends[:, 0], "added_loss_high": ends[:, 1]}
+    if costs := cost_of_leaving_out(run):
+        ends = np.array(costs.intervals)
+        row |= {"added_loss": costs.mean, "added_loss_low": ends[:, 0], "added_loss_high": ends[:, 1]}
+        # few prompts understate a cost, so that its lower end holds where it has no interval
+        row[_SURELY_ADDED] = np.array(mean_intervals(*added_losses(run["drop"], usual)))[:, 0]
         row["idle_blocks"] = count_idle_blocks(run)
     if "skip" in run and "output_all" in run["skip"]:
         effect = run["skip"]["output_all"].sel(part="block", reduction="mean")
