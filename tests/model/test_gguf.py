@@ -382,6 +382,7 @@ def test_what_a_file_cannot_be_asked_for_is_refused(written: Written, tmp_path: 
     assert refused(path.parent / "none.gguf").endswith(f"{path.parent} holds tiny.gguf.")
     assert "is not the name of a .gguf file inside the folder" in refused(path.parent, gguf_file="../tiny.gguf")
     assert "(hf download owner/name a.gguf) and give its path." in refused("owner/name", gguf_file="a.gguf")
+    assert f"{path} is a file already; leave gguf_file='tiny.gguf' out" in refused(path, gguf_file="tiny.gguf")
     with pytest.raises(ModelError, match="gguf_file= is for a folder, and a model in memory was given"):
         bathyscope.load(written.model, gguf_file="tiny.gguf")
 

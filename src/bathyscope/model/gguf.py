@@ -95,6 +95,8 @@ def gguf_name(folder: str, gguf_file: str) -> str:
     if not is_gguf(gguf_file) or Path(gguf_file).name != gguf_file:
         raise ModelError(f"gguf_file={gguf_file!r} is not the name of a .gguf file inside the folder; give its name.")
     place = Path(folder).expanduser()
+    if place.is_file():
+        raise ModelError(f"{folder} is a file already; leave gguf_file={gguf_file!r} out, or give the file's folder.")
     if not place.is_dir():
         raise ModelError(
             f"gguf_file={gguf_file!r} is for a local folder, and {folder} is none. Download the file "
