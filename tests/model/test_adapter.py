@@ -179,7 +179,12 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
         "There is no folder /no/such/place",
     ),
     "no kind": (lambda settings: settings.pop("peft_type"), None, {}, "names no kind of adapter"),
-    "an unknown kind": (lambda settings: settings.update(peft_type="NEW"), None, {}, "does not fit .*Give the model"),
+    "an unknown kind": (
+        lambda settings: settings.update(peft_type="NEW"),
+        None,
+        {},
+        r"the kind .NEW. .*which peft does not know\. Update",
+    ),
     "code": (
         lambda settings: settings.update(megatron_config={"a": 1}, megatron_core="antigravity"),
         None,
@@ -450,6 +455,31 @@ def test_settings_that_are_no_finite_numbers_are_refused(
     """Attention makes finite numbers of NaN on some processors, so that no check of the model sees it."""
     folder = changed(settings=lambda written: written.update(settings))
     with pytest.raises(ModelError, match=rf"adapter_config\.json that says {said}, and settings are finite numbers\."):
+        bathyscope.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"r": 4}, r"says r=4, and its matrices are of rank \d\. Its settings are those of another adapter"),
+        (
+            {"peft_type": "LORAA"},
+            r"the kind 'LORAA' \(peft_type\), which peft does not know\. Did you mean 'LORA'\?",
+        ),
+    ],
+)
+def test_settings_that_no_base_fits_are_named(
+    settings: dict[str, Any], words: str, changed: Callable[..., Path]
+) -> None:
+    folder = changed(settings=lambda written: written.update(settings))
+    with pytest.raises(ModelError, match=words) as refused:
+        bathyscope.load(folder)
+    assert "--base" not in str(refused.value)
+
+
+def test_an_adapter_that_is_scaled_by_nothing_is_told(changed: Callable[..., Path]) -> None:
+    folder = changed(settings=lambda written: written.update(lora_alpha=0))
+    with pytest.warns(UserWarning, match="lora_alpha=0: the model is its base, unchanged"):
         bathyscope.load(folder)
 
 

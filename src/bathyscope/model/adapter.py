@@ -22,7 +22,7 @@ from bathyscope.core.paths import given_path
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, warn
-from bathyscope.model.adapter_settings import require_bounded
+from bathyscope.model.adapter_settings import require_bounded, require_consistent
 from bathyscope.model.admission import without_adapter
 from bathyscope.model.files import ADAPTER, INDEX, SINGLE, list_names, require_own_files
 from bathyscope.model.load_errors import joined
@@ -89,6 +89,7 @@ class Adapter:
         _fit_embedding(self, hf, shapes)
         paths = {path for path, _ in hf.named_modules()}
         require_bounded(self.name, settings, shapes, paths)
+        require_consistent(self.name, settings, shapes)
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")

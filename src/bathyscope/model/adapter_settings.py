@@ -1,4 +1,4 @@
-"""Settings of an adapter that would take its library for ever: patterns of names, and blocks that are run again."""
+"""Settings of an adapter that would take its library for ever, or that contradict its weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from bathyscope.core.apart import Apart, can_be_apart
 from bathyscope.core.text import elided
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, did_you_mean, warn
 from bathyscope.model.files import fewer_blocks
 
 _SECONDS: Final = 10.0
@@ -53,6 +53,37 @@ def require_bounded(name: str, settings: Mapping[str, Any], tensors: Collection[
             f"The adapter {name} names modules by patterns that are not matched within {_SECONDS:g} s, such as "
             f"{elided(repr(longest), 60)}. List the names of its modules in their place (target_modules)."
         ) from None
+
+
+def require_consistent(name: str, settings: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse settings that no base could make fit, and warn of those by which an adapter changes nothing.
+
+    Args:
+        name: of the adapter.
+        settings: its ``adapter_config.json``.
+        shapes: of its weights.
+
+    Raises:
+        ModelError: a kind that the library does not know, or another rank than that of its matrices.
+    """
+    from peft import PeftType
+
+    kind = settings.get("peft_type")
+    if kind is not None and kind not in {member.value for member in PeftType}:
+        near = did_you_mean(str(kind), [member.value for member in PeftType])
+        raise ModelError(
+            f"The adapter {name} is of the kind {elided(repr(kind), 40)} (peft_type), which peft does not know.{near} "
+            "Update peft, or save the adapter again."
+        )
+    ranks = {shape[0] for tensor, shape in shapes.items() if tensor.endswith("lora_A.weight") and shape}
+    rank = settings.get("r")
+    if kind == "LORA" and len(ranks) == 1 and not settings.get("rank_pattern") and ranks != {rank}:
+        raise ModelError(
+            f"The adapter {name} says r={rank!r}, and its matrices are of rank {ranks.pop()}. Its settings are those "
+            "of another adapter: download both files, or save the adapter, again."
+        )
+    if kind == "LORA" and settings.get("lora_alpha") == 0 and not settings.get("alpha_pattern"):
+        warn(f"The adapter {name} multiplies what it adds by lora_alpha=0: the model is its base, unchanged.")
 
 
 def _require_few_blocks(name: str, replicated: object, tensors: Collection[str]) -> None:
