@@ -70,6 +70,14 @@ def test_a_text_and_the_number_that_it_reads_as_are_refused() -> None:
         require_apart(prompts({"n": "0.5"}, {"n": 0.5}))
 
 
+@pytest.mark.parametrize("text", ["true", "True"])
+def test_a_text_and_the_truth_value_that_it_reads_as_are_refused(text: str) -> None:
+    require_apart(prompts({"right": text}, {"right": "yes"}, {"right": False}))
+    expected = f"the text '{text}' of prompt 'p1' and the truth value {text} of prompt 'p0', which read alike"
+    with pytest.raises(PromptError, match=expected):
+        require_apart(prompts({"right": True}, {"right": text}))
+
+
 def test_prompts_are_read_with_labels_that_are_told_apart() -> None:
     both = PromptSet((Prompt(ids=[1, 2], labels={"level": "1"}), Prompt(ids=[1, 3], labels={"level": 1})), "own")
     with pytest.raises(PromptError, match="The label 'level' is the text '1' of prompt '0'"):

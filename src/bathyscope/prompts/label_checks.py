@@ -101,12 +101,15 @@ def require_apart(prompts: Sequence[TokenizedPrompt]) -> None:
         for prompt in prompts:
             if name in prompt.labels:
                 value = prompt.labels[name]
-                (texts if isinstance(value, str) else numbers).setdefault(str(value), prompt.id)
+                # truth values are read as Python and as JSON write them
+                for spelling in (value,) if isinstance(value, str) else (str(value), str(value).lower()):
+                    (texts if isinstance(value, str) else numbers).setdefault(spelling, prompt.id)
         alike = next((text for text in texts if text in numbers), None)
         if alike is not None:
+            what = "truth value" if alike.lower() in ("true", "false") else "number"
             raise PromptError(
-                f"The label {name!r} is the text {alike!r} of prompt {texts[alike]!r} and the number {alike} of prompt "
-                f"{numbers[alike]!r}, which read alike but are two groups; give it as a text or as a number everywhere."
+                f"The label {name!r} is the text {alike!r} of prompt {texts[alike]!r} and the {what} {alike} of prompt "
+                f"{numbers[alike]!r}, which read alike but are two groups; give it as a text or as a {what} everywhere."
             )
         _require_no_mixture(name, prompts)
         _warn_of_blanks(name, texts)
