@@ -198,8 +198,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/training/concluding",
         "steps-of-two-precisions-are-alike",
-        "if len(steps_by_precision) < 2:",
-        "if steps_by_precision:",
+        "if len(steps_by_value) < 2:",
+        "if steps_by_value:",
         "surveying/training/test_course.py::test_each_precision_is_said_with_its_steps",
     ),
     Bug(

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from bathyscope.core.write_bound import WriteBound
 from bathyscope.errors import ModelError, OptionError, describe_value
@@ -64,7 +63,7 @@ def bounded(model: Model, bound: str | WriteBound) -> Model:
     writers = {paths[id(module)]: (site, scale) for module, site, scale in _writers(model)}
     for path, (site, scale) in writers.items():
         _bound_module(hf.get_submodule(path), site, chosen, scale)
-    copy = load(_evaluated(hf), family=model.anatomy.family)
+    copy = load(hf.eval(), family=model.anatomy.family)
     return replace(
         model,
         name=f"{model.name}, {chosen.in_words}",
@@ -121,10 +120,6 @@ def _writers(model: Model) -> Iterator[tuple[nn.Module, Site, float]]:
         for declared in model.anatomy.sites.values():
             for module, site in site_modules(block, declared):
                 yield module, site, 1.0 if site.scale is None else float(getattr(block, site.scale))
-
-
-def _evaluated(hf: PreTrainedModel) -> PreTrainedModel:
-    return hf.eval()
 
 
 def _bound_module(module: Any, site: Site, bound: WriteBound, scale: float) -> None:

@@ -39,20 +39,16 @@ def conclude(data: xr.Dataset, n_blocks: int) -> str:
 
 def _tell_precisions(data: xr.Dataset) -> str:
     """Return which steps have weights of which precision, where that is not one for all; else an empty text."""
-    steps_by_precision = _steps_by(data, STEP_PRECISIONS)
-    if len(steps_by_precision) < 2:
-        return ""
-    listed = "; ".join(f"{precision} at {first_and_last(steps)}" for precision, steps in steps_by_precision.items())
-    return f", in several precisions ({listed}), so that rounding is part of what changed (load all in one dtype)"
+    listed = _list_several(data, STEP_PRECISIONS)
+    words = f", in several precisions ({listed}), so that rounding is part of what changed (load all in one dtype)"
+    return words if listed else ""
 
 
 def _tell_packings(data: xr.Dataset) -> str:
     """Return which steps have weights of how many bits, where some were rounded otherwise; else an empty text."""
-    steps_by_packing = _steps_by(data, STEP_PACKINGS)
-    if len(steps_by_packing) < 2:
-        return ""
-    listed = "; ".join(f"{packing} at {first_and_last(steps)}" for packing, steps in steps_by_packing.items())
-    return f", with weights stored in several ways ({listed}), so that rounding is part of what changed"
+    listed = _list_several(data, STEP_PACKINGS)
+    words = f", with weights stored in several ways ({listed}), so that rounding is part of what changed"
+    return words if listed else ""
 
 
 def _tell_configurations(data: xr.Dataset) -> str:
@@ -63,6 +59,14 @@ def _tell_configurations(data: xr.Dataset) -> str:
     steps = sorted((step for group in others for step in group), key=int)
     where = first_and_last(steps) if len(steps) > 3 else f"step{'s' * (len(steps) > 1)} {first_and_last(steps)}"
     return f" Settings are part of what changed: the configuration at {where} is not that at step {own_steps[0]}."
+
+
+def _list_several(data: xr.Dataset, attribute: str) -> str:
+    """Return what an attribute tells of which steps, where it tells more than one thing; else an empty text."""
+    steps_by_value = _steps_by(data, attribute)
+    if len(steps_by_value) < 2:
+        return ""
+    return "; ".join(f"{value} at {first_and_last(steps)}" for value, steps in steps_by_value.items())
 
 
 def _steps_by(data: xr.Dataset, attribute: str) -> dict[str, list[str]]:
