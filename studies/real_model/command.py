@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -174,26 +175,32 @@ def profile_command(
     folder: Path | None = None,
     work: Path | None = None,
     picture: Path | None = None,
+    results: Path | None = None,
     quiet: Quiet = False,
 ) -> int:
-    """Survey the bundled prompts with three untrained controls, and draw the depth profile; about six CPU minutes.
+    """Survey the bundled prompts with three untrained controls, and draw the depth profile; 10 or 22 CPU minutes.
 
     Args:
         model: SmolLM2-135M-Instruct or Gemma 3 270M.
         folder: of the model; left out = where fetch stores it.
         work: folder of the run, which is gone on with; left out = in the user's cache folder.
         picture: SVG to write; left out = docs/images/profile.svg, or profile_gemma3.svg.
+        results: folder of results, of which profile.json is written; left out = the one in this repository.
         quiet: no messages; warnings and errors remain.
     """
+    from studies.common.files import write_file
     from studies.common.stored import cache_folder
     from studies.real_model.fetching import fetch
-    from studies.real_model.profile import draw_profile, survey_profile
+    from studies.real_model.measuring import results_folder
+    from studies.real_model.profile import STORED, draw_profile, stored_readings, survey_profile
 
     real = REAL_MODELS[model]
     place = folder or fetch(real)
     with quiet_libraries():
         run = survey_profile(place, work or cache_folder() / f"real_model{real.suffix}" / "profile", real=real)
     draw_profile(run, picture or DOCS / f"images/profile{real.suffix}.svg")
+    text = json.dumps(stored_readings(run), indent=1, ensure_ascii=False)
+    write_file((results or results_folder(real)) / STORED, f"{text}\n".encode())
     say(run.headline(), quiet)
     return 0
 

@@ -17,6 +17,13 @@ from studies.real_model.models import SMOLLM2, RealModel
 
 MEASURES: Final = ("residual", "lens", "skip", "drop", "effective_depth")
 CONTROL: Final = "untrained:3"
+STORED: Final = "profile.json"
+"""In the folder of a model's results: what the pages say of the picture."""
+READINGS: Final = ("half", "own", "readable")
+"""Blocks from which half of the tokens keep their prediction, until 90 % of the effect on the output, and after which
+a token keeps its prediction on average.
+"""
+_DIGITS: Final = 4
 
 
 def survey_profile(
@@ -55,3 +62,35 @@ def draw_profile(run: Run, picture: Path) -> None:
     with TemporaryDirectory() as folder:
         bathyscope.card(run, Path(folder) / "profile.md")
         write_file(picture, (Path(folder) / "profile.svg").read_bytes())
+
+
+def stored_readings(run: Run) -> dict[str, Any]:
+    """Return what a profile reads, in blocks done, each with its 95 % interval.
+
+    Returns:
+        ``headline``; ``prompts`` and ``tokens``; ``weights``; for each of ``READINGS`` its ``value`` with ``low`` and
+        ``high``, that of the ``untrained`` models, and the ``difference`` from them with ``difference_low`` and
+        ``difference_high``.
+    """
+    verdict = run.verdict
+    return {
+        "weights": run.identity.model,
+        "headline": run.headline(),
+        "prompts": len(verdict.half.by_prompt),
+        "tokens": int(verdict.half.tokens.sum()),
+        **{name: _reading(getattr(verdict, name)) for name in READINGS},
+    }
+
+
+def _reading(reading: Any) -> dict[str, float]:
+    [null] = reading.nulls.values()
+    numbers = {
+        "value": reading.value,
+        "low": reading.low,
+        "high": reading.high,
+        "untrained": null.value,
+        "difference": null.moved,
+        "difference_low": null.interval.low,
+        "difference_high": null.interval.high,
+    }
+    return {key: round(float(number), _DIGITS) for key, number in numbers.items()}

@@ -21,6 +21,9 @@ from studies.nulls.writes import (
     readings,
     untrained,
 )
+from studies.real_model.measuring import results_folder
+from studies.real_model.models import SMOLLM2
+from studies.real_model.profile import STORED as PROFILE
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 TINY = {
@@ -69,6 +72,5 @@ def test_the_page_says_what_is_stored() -> None:
     page = (DOCS / "experiments" / "untrained.md").read_text(encoding="utf-8")
     assert page_sentence(json.loads(STORED.read_text(encoding="utf-8"))) in page
     [(readable, own)] = re.findall(r"SmolLM2 itself reads ([0-9.]+) and ([0-9.]+) on", page)
-    picture = (DOCS / "images" / "profile.svg").read_text(encoding="utf-8")
-    assert f"The average token is final after {readable} blocks" in picture
-    assert f"90 % of the effect on output by {own} blocks" in picture
+    profile = json.loads((results_folder(SMOLLM2) / PROFILE).read_text(encoding="utf-8"))
+    assert [f"{profile[name]['value']:.1f}" for name in ("readable", "own")] == [readable, own]
