@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -188,3 +189,11 @@ def test_marks_follow_the_table(
         assert (found, left) == ([], list(range(10)))
     else:
         assert (found, left) == (list(slow), list(thorough))
+
+
+@pytest.mark.parametrize("plugin", ["timed", "any_machine"])
+def test_what_a_command_line_loads_comes_before_the_path_to_support(plugin: str) -> None:
+    """``-p`` imports a plugin before this project's own hooks have put ``support`` on the path."""
+    program = [sys.executable, "-c", f"import sys; import tests.support.{plugin}; assert 'support' not in sys.modules"]
+    done = subprocess.run(program, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

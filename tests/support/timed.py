@@ -13,13 +13,15 @@ import resource
 from collections.abc import Generator
 
 import pytest
-from support import warm
 
 COST = "cpu seconds"
 
 
 def cpu_seconds() -> float:
     """CPU seconds of this process, of the programs that it has waited for, and of those that are copies of another."""
+    # ``-p`` loads this before the path to ``support`` is made
+    from support import warm
+
     usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages) + warm.cpu_seconds()
 
