@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.cli import main
+from bathyscope.errors import PromptError
 from bathyscope.surgery.plan.opening import open_plan
 from bathyscope.surgery.repairing.repaired import Repaired
 
@@ -124,6 +125,27 @@ def test_a_plan_is_gone_on_from_in_its_own_precision_and_with_its_own_prompts(
     assert (repaired["data"], repaired["model"]) == (plan.record()["data"], plan.record()["model"])
     with pytest.raises(bathyscope.ModelError, match=r"loaded in bfloat16, and drop:1 was chosen in float32.*--dtype"):
         bathyscope.repair(bathyscope.load(tmp_path / "half"), plan, task.format("2-3"), test=task.format("4-5"))
+
+
+@pytest.mark.parametrize("role", ["calibration", "test"])
+def test_a_plans_own_prompts_are_refused_when_their_file_was_changed(
+    role: str, tmp_path: Path, model_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [json.dumps({"ids": ids}) for ids in zoo.prompts(zoo.build("llama"), (12,) * 9)]
+    files = {"calibration": tmp_path / "cal.jsonl", "test": tmp_path / "test.jsonl"}
+    for file, part in zip(files.values(), (lines[:4], lines[4:8])):
+        file.write_text("\n".join(part))
+    sources = [word for name, file in files.items() for word in (f"--{name}", str(file))]
+    options = ["--drop", "1", "--random", "1", "--resamples", "100", "--quiet"]
+    assert main(["prune", str(model_folder), *sources, *options, "--out", str(tmp_path / "plan")]) == 0
+    repair = ["repair", str(tmp_path / "plan"), "--how", "scale", "--resamples", "100", "--quiet"]
+    assert main(repair) in (0, 7)
+    files[role].write_text(files[role].read_text() + "\n" + lines[8])
+    capsys.readouterr()
+    assert main(repair) == PromptError.exit_code
+    assert f"The {role} prompts, '{files[role]}', are others now than when drop:" in capsys.readouterr().err
+    copyfile(files[role], tmp_path / "other.jsonl")  # prompts that are named in the call are others on purpose
+    assert main([*repair, f"--{role}", str(tmp_path / "other.jsonl")]) in (0, 7)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType, GGUFWriter, RopeScalingType
 from support.gguf_files import BLOCKS, VOCABULARY, Written, write_llama
-from transformers import AutoModelForCausalLM
+from tqdm.auto import tqdm
+from transformers import AutoModelForCausalLM, modeling_gguf_pytorch_utils
 
 import bathyscope
 from bathyscope import ModelError
@@ -59,6 +60,13 @@ def test_its_weights_are_the_numbers_that_they_stand_for(kind: str, tmp_path: Pa
         assert torch.equal(model.hf.state_dict()[name], value), name
     with torch.no_grad():
         assert torch.equal(model.hf(IDS).logits, made.model(IDS).logits)
+
+
+def test_no_bar_is_drawn_while_tensors_are_unpacked(written: Written, capfd: pytest.CaptureFixture[str]) -> None:
+    assert modeling_gguf_pytorch_utils.tqdm is tqdm
+    bathyscope.load(written.path)
+    assert "GGUF tensors" not in capfd.readouterr().err
+    assert modeling_gguf_pytorch_utils.tqdm is tqdm
 
 
 def test_a_folder_and_a_file_name_are_the_same_model(written: Written) -> None:

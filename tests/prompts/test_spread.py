@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
+import datasets
 import pytest
 from transformers import PreTrainedTokenizerFast
 
@@ -84,6 +86,20 @@ def test_the_limit_is_that_of_each_document(folder: str, plain: PreTrainedTokeni
     found = given(f"{folder}?window=16&limit=120", plain)
     wanted = [alone(folder, name, plain, window=16, limit=120) for name in "abc"]
     assert len(found) == sum(map(len, wanted))
+
+
+def test_a_saved_data_set_is_told_from_a_folder_of_texts(
+    tmp_path: Path, plain: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one, several = Path("one"), Path("several")
+    datasets.Dataset.from_dict({"text": ["Tea."]}).save_to_disk(str(one))
+    datasets.DatasetDict({"dev": datasets.Dataset.from_dict({"text": ["Tea."]})}).save_to_disk(str(several))
+    for name, loaded in (("one", "load_from_disk('one')"), ("several", "load_from_disk('several')['dev']")):
+        for source in (name, f"{name}/", f"{name}/?window=24"):
+            with pytest.raises(PromptError, match=re.escape(f"{loaded}.to_json('prompts.jsonl'), or give")):
+                given(source, plain)
+    assert eval(f"datasets.{loaded}", {"datasets": datasets})["text"][0] == "Tea."
 
 
 @pytest.mark.parametrize(

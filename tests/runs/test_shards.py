@@ -280,7 +280,7 @@ def test_damaged_file_is_refused_with_both_hashes_and_the_way_out(tmp_path: Path
     assert str(path) in message
     assert sha256 in message
     assert hashlib.sha256(path.read_bytes()).hexdigest() in message
-    assert "delete this one file and run the same command again" in message
+    assert "delete this one file and run the command that wrote the run again, which computes it" in message
 
 
 def test_results_of_their_own_file_come_back_and_know_when_they_were_altered(tmp_path: Path) -> None:

@@ -216,6 +216,21 @@ def test_finished_run_opens_under_other_library_versions(tmp_path: Path) -> None
         assert writer.run().manifest["record"]["versions"] == first.manifest["record"]["versions"]
 
 
+@pytest.mark.parametrize("command", ["bathyscope survey model --out run", None])
+def test_an_altered_file_is_said_to_be_computed_by_the_survey_and_not_by_what_reads_it(
+    tmp_path: Path, command: str | None
+) -> None:
+    with RunWriter.open(tmp_path / "run", identity(), {"command": command}) as writer:
+        for index in writer.missing:
+            writer.write(index, shard(*identity()["plan"][index]))
+        writer.finish(summary(writer.merged()))
+    (tmp_path / "run" / "shard-00001.nc").write_bytes(b"altered")
+    way_out = r"delete this one file and run the command that wrote the run again, which computes it again"
+    stored = "" if command is None else rf" \(it stands there as: {command}\)"
+    with pytest.raises(StoreError, match=rf"{way_out}{stored}\.$"):
+        open_run(tmp_path / "run")
+
+
 @pytest.mark.parametrize("file", ["shard-00001.nc", "derived.nc"])
 def test_altered_file_is_an_error_and_deleting_it_recomputes_only_it(tmp_path: Path, file: str) -> None:
     whole = all_bits(complete(tmp_path / "run"))

@@ -22,7 +22,7 @@ from bathyscope.model.completeness import require_complete
 from bathyscope.model.configuration import GENERATION_NAME, gguf_config, read_declared
 from bathyscope.model.files import ADAPTER, INDEX, indexed, require_own_base, require_whole
 from bathyscope.model.gguf import GgufFile
-from bathyscope.model.load_errors import loading_errors, unloadable, without_bar
+from bathyscope.model.load_errors import loading_errors, unloadable, without_bar, without_gguf_bar
 from bathyscope.model.packed.folder import forget_quantisation, open_packed
 from bathyscope.model.place import folder_of, require_hub
 from bathyscope.model.placement import blocks_of, device_map, is_streamed, outline_of, straight_to
@@ -195,7 +195,7 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
     # without this, versions of transformers that can compute with packed weights would leave them packed
     kinds: Any = getattr(transformers, "GgufConfig", None)
     unpacked = {} if kinds is None else {"quantization_config": kinds(dequantize=True)}
-    with loading_errors(name, device), without_bar(), quick_headers():
+    with loading_errors(name, device), without_gguf_bar(), quick_headers():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(file.path.parent),
             config=config,

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
@@ -142,6 +143,21 @@ def without_bar() -> Iterator[None]:
             library_logging.enable_progress_bar()
         if not downloads:
             disable_progress_bars()
+
+
+@contextmanager
+def without_gguf_bar() -> Iterator[None]:
+    """Hide the bar of GGUF tensors as well, which transformers draws by tqdm itself, past its own setting."""
+    module: Any = import_module("transformers.modeling_gguf_pytorch_utils")
+    plain = getattr(module, "tqdm", None)
+    with without_bar():
+        if plain is not None:
+            module.tqdm = library_logging.tqdm
+        try:
+            yield
+        finally:
+            if plain is not None:
+                module.tqdm = plain
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
-from bathyscope.core.text import counted
+from bathyscope.core.text import capitalised, counted
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.files import check_exists, open_text, require_folder
+from bathyscope.prompts.files import check_exists, open_text, require_folder, saved_data_set
 from bathyscope.prompts.levels import in_turn
 from bathyscope.prompts.parsed_source import CORPUS_SUFFIXES
 from bathyscope.prompts.prompt import Prompt
@@ -63,6 +63,8 @@ def corpus_prompts(
     """
     is_folder = path.endswith("/")
     (require_folder if is_folder else check_exists)(Path(path))
+    if is_folder and (saved := saved_data_set(path)) and not _texts_in(Path(path)):
+        raise PromptError(capitalised(saved))
     if tokenizer is None:
         raise PromptError(f"{path} is text, and the model has no tokenizer; give token ids, or a tokenizer.")
     if chars is None and window is None and context is None:
@@ -293,10 +295,15 @@ def _of_document(document: Document, cut: WindowCutter) -> Iterator[Prompt]:
             return
 
 
-def _in_folder(folder: Path) -> list[Document]:
-    files = sorted(
+def _texts_in(folder: Path) -> list[Path]:
+    """Return the files of a folder that are documents, in order."""
+    return sorted(
         file for file in folder.iterdir() if file.name.endswith(CORPUS_SUFFIXES) and not file.name.startswith(".")
     )
+
+
+def _in_folder(folder: Path) -> list[Document]:
+    files = _texts_in(folder)
     if not files:
         endings = " or ".join(CORPUS_SUFFIXES)
         raise PromptError(f"The folder {str(folder)!r} holds no text; its documents are files ending in {endings}.")

@@ -100,6 +100,21 @@ def check_exists(path: Path) -> None:
         raise PromptError(f"{elided(str(path), _SHOWN)} does not exist{where}.{similar_file(path)} Check the path.")
 
 
+def saved_data_set(folder: str | Path) -> str:
+    """Return in words how to read a folder of ``datasets.save_to_disk``; empty for any other folder, or none."""
+    place = Path(folder)
+    is_dict = os.path.isfile(place / "dataset_dict.json")
+    if not is_dict and not (os.path.isfile(place / "state.json") and os.path.isfile(place / "dataset_info.json")):
+        return ""
+    splits = sorted(path.parent.name for path in place.glob("*/state.json"))
+    split = "train" if "train" in splits or not splits else splits[0]
+    loaded = f"datasets.load_from_disk({str(place)!r})" + (f"[{split!r}]" if is_dict else "")
+    return (
+        f"the folder {str(place)!r} is a data set that datasets.save_to_disk wrote, which no source reads. Save it as "
+        f"a file, {loaded}.to_json('prompts.jsonl'), or give {loaded} as the prompts in Python."
+    )
+
+
 def require_folder(path: Path) -> None:
     """Refuse a path that is no folder."""
     if not os.path.isdir(path):

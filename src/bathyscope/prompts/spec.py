@@ -40,6 +40,7 @@ from bathyscope.core.strict import whole_number_in
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.datasets import DataSet, data_set, names
+from bathyscope.prompts.files import saved_data_set
 from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX, Generator
 from bathyscope.prompts.harness.documents import PREFIX as HARNESS
 from bathyscope.prompts.levels import DIFFICULTY_LABELS
@@ -147,6 +148,8 @@ def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
             "with / at its end."
         )
     path = text.partition("?")[0]
+    if saved := saved_data_set(name):
+        return saved
     if name == _WRITTEN:
         near = (
             " What a model writes itself is measured by survey --write (write=) after prompts of your own, and chooses "

@@ -15,7 +15,7 @@ from bathyscope.core.atomic import PARTIAL, create, probe, remove_partial, write
 from bathyscope.core.contents import COURSE, MODEL, contents_of
 from bathyscope.core.foreign import MOST, kind_of_entry, read_regular
 from bathyscope.core.paths import given_path
-from bathyscope.core.strict import read_json
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided, legible, written_out
 from bathyscope.errors import OptionError, StoreError, describe_value, warn
 
@@ -350,16 +350,31 @@ def verified(folder: Path, name: str, sha256: str, noun: str = "run") -> bytes:
     except OSError as error:
         raise StoreError(
             f"{str(path)!r} of the {noun} cannot be read ({error.strerror}). Make it readable or, if it was removed, "
-            "run the same command again to compute it again."
+            f"{_computing_again(folder, noun)}."
         ) from error
     actual = hashlib.sha256(content).hexdigest()
     if actual != sha256:
         raise StoreError(
             f"{str(path)!r} is not the file that was written: its SHA-256 is {actual} ({len(content):,} bytes), the "
             f"manifest expects {legible(sha256)}. It was altered or cut short. Restore it from a copy, or delete this "
-            "one file and run the same command again to compute it again."
+            f"one file and {_computing_again(folder, noun)}."
         )
     return content
+
+
+_MANIFEST: Final = "manifest.json"
+"""Of a run, which alone stores the command that began it."""
+
+
+def _computing_again(folder: Path, noun: str) -> str:
+    """Say what computes a file again: the command that wrote it, and not one that reads it; a run may store its own."""
+    again = f"run the command that wrote the {noun} again, which computes it again"
+    try:
+        command = read_json(read_regular(folder / _MANIFEST, folder))["record"]["command"]
+    except DAMAGED:
+        return again
+    # of a run from elsewhere these are words of others, which somebody may paste into a shell
+    return f"{again} (it stands there as: {legible(command)})" if isinstance(command, str) else again
 
 
 def reason(error: Exception) -> str:

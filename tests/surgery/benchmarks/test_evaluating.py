@@ -323,7 +323,8 @@ def test_damaged_and_foreign_folders(bundled: Model, files: dict[str, Path], tmp
     damaged = out / "results" / "drop-5" / "arc_easy.json"
     damaged.write_text(damaged.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     with pytest.raises(
-        StoreError, match=r"arc_easy.json' is not the file that was written.*delete this one file and run the same"
+        StoreError,
+        match=r"json' is not the file that was written.*delete this one file and run the command that wrote the eval",
     ):
         evaluate(bundled, ["arc_easy"], ["drop:5"], arc, limit=1, out=out)
     damaged.unlink()

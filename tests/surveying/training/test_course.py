@@ -156,6 +156,54 @@ def test_each_precision_is_said_with_its_steps(precisions: list[str]) -> None:
     assert concluding._tell_precisions(data) == ""
 
 
+def test_a_checkpoint_that_was_copied_is_told_by_its_weights(checkpoints: Path, tmp_path: Path) -> None:
+    folders = [tmp_path / "t" / f"checkpoint-{step}" for step in (100, 200, 300)]
+    for folder, step in zip(folders, (3, 3, 20)):
+        shutil.copytree(checkpoints / f"checkpoint-{step}", folder)
+    options: dict[str, Any] = {"measures": ["drop"], "progress": False}
+    with pytest.warns(UserWarning, match=r"Equal weights at steps 100 and 200, .*says nothing of training\. Leave the"):
+        bathyscope.course(folders, PROMPTS[:2], tmp_path / "course", **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        course = bathyscope.course(folders[1:], PROMPTS[:2], tmp_path / "other", **options)
+    assert course.data.step.values.tolist() == [200, 300]
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (
+            {"global_step": 300},
+            r"checkpoint-200' is taken for step 200, .* global_step 300\. .*checkpoint-300",
+        ),
+        ({"global_step": 200}, None),
+        ({"log_history": []}, None),
+        ([], None),
+    ],
+)
+def test_a_name_that_contradicts_the_trainers_step_is_said(
+    state: Any, message: str | None, checkpoints: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "checkpoint-200"
+    shutil.copytree(checkpoints / "checkpoint-3", folder)
+    (folder / "trainer_state.json").write_text(json.dumps(state))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        course = bathyscope.course([folder], PROMPTS[:2], tmp_path / "course", measures=["drop"], progress=False)
+    assert course.data.step.values.tolist() == [200]
+    messages = [str(warning.message) for warning in caught if "global_step" in str(warning.message)]
+    assert len(messages) == (message is not None)
+    assert message is None or re.search(message, messages[0])
+
+
+def test_folders_of_checkpoints_are_no_checkpoints(tmp_path: Path) -> None:
+    for training in ("one", "two"):
+        (tmp_path / training / "checkpoint-100").mkdir(parents=True)
+    with pytest.raises(OptionError, match=r"one' is no checkpoint; it holds checkpoint-100\. Give that folder alone"):
+        bathyscope.course([tmp_path / "one", tmp_path / "two"], PROMPTS, tmp_path / "course", progress=False)
+    assert list(checkpoints_of([tmp_path / "one/checkpoint-100"], ())) == [100]
+
+
 def test_idle_blocks_are_shown_to_be_idle() -> None:
     """Not those that merely lack a difference: a wide interval around 0 is no evidence."""
     base = np.full(24, 3.0)

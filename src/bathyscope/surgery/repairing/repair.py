@@ -5,18 +5,21 @@ the test prompts. Doing nothing is a rung as well: maps and training may fit the
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.paths import require_writable
-from bathyscope.errors import ModelError, OptionError, describe_value
+from bathyscope.core.strict import read_json
+from bathyscope.core.text import elided
+from bathyscope.errors import ModelError, OptionError, PromptError, describe_value
 from bathyscope.model import Model, ModelArgument, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import READING, recorded_reading
 from bathyscope.prompts.samples import require_others
 from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path
@@ -33,7 +36,7 @@ from bathyscope.surgery.repairing.healing import Budget
 from bathyscope.surgery.repairing.ladder import RATE, climb_ladder
 from bathyscope.surgery.repairing.repaired import Repaired
 from bathyscope.surgery.trial.domains import require_calibration
-from bathyscope.surgery.trial.trial import read_trial
+from bathyscope.surgery.trial.trial import Trial, read_trial
 
 
 @takes(RepairOptions)
@@ -83,7 +86,8 @@ def repair(
         PruningError: a plan in which no block can go.
         OptionError: a schedule without a cut that could be repaired, or a budget without healing (or none with it);
             an option out of its range.
-        PromptError: too few prompts, or a prompt in both sets, or a test prompt among those that chose a plan's blocks.
+        PromptError: too few prompts, or a prompt in both sets, a test prompt among those that chose a plan's blocks,
+            or a plan's own prompts whose file was changed since.
         ModelError: an order that cannot be exported; no matrix that a map could be folded into; a streamed model, or
             one whose predictions are not finite, before or after healing.
         StoreError: ``state`` holds another training, is damaged, is used by another process, or cannot be written.
@@ -120,6 +124,8 @@ def repair(
         )
         if isinstance(schedule, Plan):
             require_others(chosen_by(schedule), trial.test, schedule.left_out)
+            reading = {"add_special_tokens": add_special_tokens, "chat": chat}
+            _require_unchanged(schedule, trial, {"calibration": calibration, "test": test}, {**reading, "seed": seed})
         with evaluating(whole.hf):
             return climb_ladder(
                 trial,
@@ -129,6 +135,38 @@ def repair(
                 rate=RATE if rate is None else rate,
                 progress=progress,
                 clock=time.monotonic if clock is None else clock,
+            )
+
+
+def _require_unchanged(plan: Plan, trial: Trial, sources: Mapping[str, object], reading: Mapping[str, object]) -> None:
+    """Refuse prompts from where a plan has its own, which say something else by now.
+
+    Args:
+        sources: what was given, by role; sources that are not the plan's are other prompts on purpose.
+        reading: how they were read, and with which seed; otherwise than the plan's they are others on purpose as well.
+
+    Raises:
+        PromptError: with the role, the source and what helps.
+    """
+    attrs = plan.data.attrs
+    record = recorded_reading(read_json(str(attrs.get(READING, "{}"))))
+    if reading != {"add_special_tokens": True, "chat": False, **record, "seed": attrs.get("seed")}:
+        return
+    changed = {
+        "calibration": chosen_by(plan) not in (frozenset(), trial.chosen_by),
+        # tokens that end answers, and labels of domains, are in the plan's hash and not in this one
+        "test": not {"test_ended", "domain"} & {*attrs, *plan.data.dims}
+        and attrs.get("test_hash", trial.test.hash) != trial.test.hash,
+    }
+    for role, source in sources.items():
+        plain = str(source) if isinstance(source, Path) else source
+        # Lists of arrays have no equality, and are of no source.
+        is_named = isinstance(plain, str) or (isinstance(plain, list) and all(isinstance(row, dict) for row in plain))
+        if changed[role] and is_named and plain == plan.source(role):
+            raise PromptError(
+                f"The {role} prompts, {elided(repr(plain), 80)}, are others now than when {plan.left_out} "
+                "was chosen, so that the plan says nothing of them. Restore the file, prune again, or give the model "
+                f"and its blocks in place of the plan: MODEL, {plan.left_out!r} (--schedule {plan.left_out})."
             )
 
 

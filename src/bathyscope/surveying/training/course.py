@@ -12,6 +12,7 @@ from bathyscope.core.foreign import read_text
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.repeated import Remark, leaving_out, noting
 from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import written_out
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value, warn
 from bathyscope.model import Model, adapters_of, config_hash, load
 from bathyscope.model.options import require_loading, require_one_process
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 _STATE: Final = "trainer_state.json"
 FIRST_LOG: Final = "first_log"
 _FIRST_FEW: Final = 3
-"""Settings that a warning names."""
+"""Settings or checkpoints that a message names."""
 
 
 @takes(CourseOptions)
@@ -122,6 +123,7 @@ def course(
                 warn(f"Step {step} is left out: {error}")
                 continue
             begun = _first_log(name)
+            _warn_of_another_step(name, step, revision)
             if about is None:
                 with noting() as remarks:
                     about, first_begun = description(request.plan(model, source)), begun
@@ -243,12 +245,30 @@ def _place_of(name: str, revision: str | None) -> str:
 def _first_log(checkpoint: str) -> dict[str, float] | None:
     """Return the first log of a checkpoint's training, which tells it from others; None where none is there."""
     try:
-        state = read_json(read_text(Path(checkpoint) / _STATE, Path(checkpoint)))
+        state = _trainer_state(checkpoint)
         first: Mapping[str, Any] = next((entry for entry in state["log_history"] if "loss" in entry), {})
         return {name: float(first[name]) for name in ("step", "loss", "learning_rate") if name in first} or None
     # a name on the hub, or a checkpoint of another trainer
     except DAMAGED:
         return None
+
+
+def _warn_of_another_step(checkpoint: str, step: int, revision: str | None) -> None:
+    """Warn of a checkpoint whose trainer wrote another step than its name tells; slopes are over the name's."""
+    try:
+        trained = None if revision is not None else _trainer_state(checkpoint)["global_step"]
+    # a name on the hub, or a checkpoint of another trainer
+    except DAMAGED:
+        return
+    if isinstance(trained, int) and trained != step:
+        warn(
+            f"{checkpoint!r} is taken for step {step}, as its name says, and its {_STATE} says global_step {trained}. "
+            f"If it was renamed by mistake, name it checkpoint-{trained} and give another folder (out=…, --out …)."
+        )
+
+
+def _trainer_state(checkpoint: str) -> Any:
+    return read_json(read_text(Path(checkpoint) / _STATE, Path(checkpoint)))
 
 
 def _checkpoints(
@@ -261,10 +281,7 @@ def _checkpoints(
         return _by_step_of(((revision, (checkpoints, revision)) for revision in revisions), "revision")
     if isinstance(checkpoints, str | Path):
         place = folder_path(checkpoints, "checkpoints")
-        folders: list[Path] = sorted(place.glob("*")) if place.is_dir() else []
-        folders = [path for path in folders if has_step(path.name) and path.is_dir()]
-        # a trainer may write a checkpoint under such a name, and give it its own when it is whole
-        folders = [path for path in folders if not path.name.startswith(("tmp", "."))]
+        folders = _checkpoints_in(place)
     elif not isinstance(checkpoints, Iterable):
         raise OptionError(
             f"checkpoints={describe_value(checkpoints)} is no folder. Give the folder that holds checkpoint-STEP "
@@ -272,6 +289,7 @@ def _checkpoints(
         )
     else:
         folders = [folder_path(path, "checkpoints") for path in checkpoints]
+        _refuse_several_trainings(folders)
     if not folders and not isinstance(checkpoints, str | Path):
         raise OptionError("No checkpoint given. Give the folder that holds checkpoint-STEP folders, or these folders.")
     if not folders and not place.is_dir():
@@ -281,6 +299,31 @@ def _checkpoints(
             f"There is no checkpoint-STEP in {str(checkpoints)!r}. Give the folder that holds the checkpoints."
         )
     return _by_step_of(((path.name, (str(path), None)) for path in folders), "checkpoint")
+
+
+def _checkpoints_in(place: Path) -> list[Path]:
+    """Return the folders inside a place whose names are meant to tell a step; none where it is no folder."""
+    folders: list[Path] = sorted(place.glob("*")) if place.is_dir() else []
+    # a trainer may write a checkpoint under a passing name, and give it its own when it is whole
+    return [
+        path for path in folders if has_step(path.name) and path.is_dir() and not path.name.startswith(("tmp", "."))
+    ]
+
+
+def _refuse_several_trainings(folders: Sequence[Path]) -> None:
+    """Refuse a list with a folder that is no checkpoint and holds some.
+
+    Raises:
+        OptionError: with the first of them.
+    """
+    for folder in folders:
+        inner = [] if has_step(folder.name) else [path.name for path in _checkpoints_in(folder)]
+        if inner:
+            listed = written_out(inner) if len(inner) <= _FIRST_FEW else f"{inner[0]} and {len(inner) - 1} more"
+            raise OptionError(
+                f"{str(folder)!r} is no checkpoint; it holds {listed}. Give that folder alone, as one training, or "
+                f"list the checkpoints themselves ({folder / inner[0]} …)."
+            )
 
 
 def _by_step_of(named: Iterable[tuple[str, tuple[str, str | None]]], kind: str) -> dict[int, tuple[str, str | None]]:

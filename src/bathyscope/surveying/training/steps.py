@@ -10,6 +10,7 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.result import LabelledResult, PageResult
+from bathyscope.core.text import written_out
 from bathyscope.errors import OptionError, StoreError, warn
 from bathyscope.labels import labelled
 from bathyscope.model.identity import ModelIdentity
@@ -140,6 +141,7 @@ def open_course(folder: str | Path) -> Course:
         values |= _trends(list(runs.values()), list(runs))
         coords["reading"] = list(READINGS)
     models = [run.identity.of_model for run in runs.values()]
+    _warn_of_equal_weights({step: run.identity.weight_hash for step, run in runs.items()})
     data = labelled(TABLE, values, coords).assign_attrs(
         {
             **models[-1].record(),
@@ -184,6 +186,21 @@ def _require_same_prompts(runs: Mapping[int, Run]) -> None:
                 f"The steps of this course were surveyed on different prompts (step {step} on others than step "
                 f"{first}). Survey each set of prompts in a folder of its own."
             )
+
+
+def _warn_of_equal_weights(weights_by_step: Mapping[int, str]) -> None:
+    """Warn of steps with equal weights: a copied checkpoint reads as a training that stood still."""
+    steps_by_weights: dict[str, list[str]] = {}
+    for step, weights in weights_by_step.items():
+        if weights:
+            steps_by_weights.setdefault(weights, []).append(str(step))
+    copies = [steps for steps in steps_by_weights.values() if len(steps) > 1]
+    if copies:
+        listed = written_out([f"steps {written_out(steps)}" for steps in copies])
+        warn(
+            f"Equal weights at {listed}, as of one checkpoint that was copied: a gain of 0 between them says nothing "
+            "of training. Leave the copy out, or give the right checkpoint in another folder (out=…, --out …)."
+        )
 
 
 def _name_of(runs: Mapping[int, Run]) -> str:
