@@ -53,11 +53,13 @@ campaign: $(READY)
 bench-gpu: $(READY)
 	$(PY) benchmarks/gpu.py --out benchmarks/results $(FLAGS)
 
-# other packages, each in an environment of its own; MODEL is --folder of studies.real_model, and DATA its --data
+# other packages, each in an environment of its own; MODEL is --folder of studies.real_model, and DATA its --data;
+# GEMMA, the folder that `python -m studies.real_model fetch --model gemma3` stores, adds the rows of Gemma 3
 MODEL ?= $(HOME)/.cache/bathyscope/smollm2-135m-instruct-q4_1
 DATA ?= ../shared/data
 peers: $(READY)
-	$(ONE) HF_HUB_OFFLINE=1 $(PY) benchmarks/peers/run.py --model $(MODEL) --data $(DATA) $(FLAGS)
+	$(ONE) HF_HUB_OFFLINE=1 $(PY) benchmarks/peers/run.py --model SmolLM2=$(MODEL) \
+		$(if $(GEMMA),--model Gemma3=$(GEMMA)) --model bundled --data $(DATA) $(FLAGS)
 
 # on the vocabularies and the model of docs/real_model.md; the machine must be quiet
 bench-real: $(READY)

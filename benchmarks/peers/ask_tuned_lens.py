@@ -13,12 +13,13 @@ def main() -> None:
     hf = answers.model()
     lens = LogitLens.from_model(hf)
 
-    def trajectories() -> list[PredictionTrajectory]:
-        return [PredictionTrajectory.from_lens_and_model(lens, hf, ids) for ids in answers.prompts]
+    def stats(name: str, ids: list[int]) -> torch.Tensor:
+        """Return a statistic of one prompt, [boundaries, tokens]; its trajectory holds all predictions in memory."""
+        trajectory = PredictionTrajectory.from_lens_and_model(lens, hf, ids)
+        return torch.as_tensor(getattr(trajectory, name)().stats)
 
     def statistic(name: str) -> torch.Tensor:
-        stats = [getattr(trajectory, name)().stats for trajectory in trajectories()]
-        return mean_over_tokens([torch.as_tensor(values) for values in stats])
+        return mean_over_tokens([stats(name, ids) for ids in answers.prompts])
 
     answers.take("lens entropy", lambda: statistic("entropy"))
     answers.take("lens forward KL", lambda: statistic("forward_kl"))

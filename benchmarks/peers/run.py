@@ -1,9 +1,10 @@
 """The same numbers from other people's packages: each in a virtual environment of its own, next to ours.
 
-    python benchmarks/peers/run.py --model FOLDER --data DATA            # all peers, on that model and the bundled one
-    python benchmarks/peers/run.py --model FOLDER --data DATA --only captum,tuned_lens
-    python benchmarks/peers/run.py --model FOLDER --data DATA --float64  # what is left of the gaps in float64
+    python benchmarks/peers/run.py --model SmolLM2=FOLDER --model bundled --data DATA    # all peers, on these models
+    python benchmarks/peers/run.py --model Gemma3=FOLDER --data DATA --only captum,tuned_lens
+    python benchmarks/peers/run.py --model SmolLM2=FOLDER --data DATA --float64  # what is left of the gaps in float64
 
+Models are SmolLM2 and Gemma3, each with the folder that ``studies.real_model fetch`` stores, and the bundled one.
 Environments are made below ``.cache/peers``. They see the packages of the environment that runs this, torch among them,
 and hold in addition what a peer needs. Answers are stored in ``benchmarks/peers/results``; a stored one is not asked
 for again.
@@ -40,7 +41,7 @@ class Peer:
 
     name: str
     requirement: str
-    models: tuple[str, ...] = ("SmolLM2", "bundled")
+    models: tuple[str, ...] = ("SmolLM2", "Gemma3", "bundled")
 
 
 PEERS: Final = (
@@ -52,8 +53,10 @@ PEERS: Final = (
     Peer("optipfair", "optipfair==0.4.2"),
     Peer("short_transformers", "short-transformers==1.0.0"),
     Peer("transformers", ""),
-    Peer("lm_eval", "", ("SmolLM2",)),
+    Peer("lm_eval", "", ("SmolLM2", "Gemma3")),
 )
+LETTERS: Final = {"SmolLM2": 120, "Gemma3": 60, "bundled": 120}
+"""Of each piece of text, by model; half of them where each token is read out over a vocabulary of 262,144."""
 TASK: Final = """\
 task: arc_easy_of_a_file
 dataset_path: json
@@ -92,11 +95,11 @@ def environment(peer: Peer) -> Path | str:
     return python
 
 
-def request_of(model: Any, folder: Path, data: Path, place: Path, dtype: str) -> dict[str, Any]:
+def request_of(model: Any, name: str, folder: Path, data: Path, place: Path, dtype: str) -> dict[str, Any]:
     """Return what all peers are asked: prompts as token ids, and settings."""
     from bathyscope.model import tokenized
 
-    prompts = [list(prompt.ids) for prompt in tokenized(model, _texts(data))]
+    prompts = [list(prompt.ids) for prompt in tokenized(model, _texts(data, LETTERS[name]))]
     (added,) = tokenized(model, "addition:1?digits=1")
     (place / "task.yaml").write_text(TASK.format(file=data / "arc_easy/validation.jsonl"), encoding="utf-8")
     return {
@@ -119,18 +122,18 @@ def request_of(model: Any, folder: Path, data: Path, place: Path, dtype: str) ->
     }
 
 
-def _texts(data: Path) -> list[str]:
-    """Pieces of WikiText-2, far apart from one another."""
+def _texts(data: Path, letters: int) -> list[str]:
+    """Return pieces of WikiText-2, far apart from one another."""
     text = (data / "text/wikitext2_valid.txt").read_text(encoding="utf-8")
     starts = [text.index("\n", number * len(text) // 8) for number in range(8)]
-    return [text[start : start + 400].strip()[:120].rsplit(" ", 1)[0] for start in starts]
+    return [text[start : start + 400].strip()[:letters].rsplit(" ", 1)[0] for start in starts]
 
 
 def ask(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
     """Return the answer of a peer's script; an error is an answer too."""
     python = environment(peer)
     if isinstance(python, str):
-        return {"package": peer.name, "version": "", "error": python, "cells": {}}
+        return failure(peer, python)
     with tempfile.TemporaryDirectory() as folder:
         question, answer = Path(folder) / "question.json", Path(folder) / "answer.json"
         question.write_text(json.dumps(request), encoding="utf-8")
@@ -142,9 +145,15 @@ def ask(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
         if not answer.exists():
             lines = [line for line in finished.stderr.splitlines() if line.strip()]
             error = " ".join(lines[-1].split())[:300] if lines else f"exit code {finished.returncode}"
-            return {"package": peer.name, "version": "", "error": error, "cells": {}}
+            return failure(peer, error)
         content: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
         return content
+
+
+def failure(peer: Peer, error: str) -> dict[str, Any]:
+    """Return the answer of a peer that has none but an error."""
+    package, _, version = peer.requirement.partition("==")
+    return {"package": package or peer.name, "version": version, "error": error, "cells": {}}
 
 
 def with_gaps_in_float64(stored: dict[str, Any], exact: dict[str, Any]) -> dict[str, Any]:
@@ -169,9 +178,35 @@ def with_gaps_in_float64(stored: dict[str, Any], exact: dict[str, Any]) -> dict[
     return stored
 
 
+def name_and_folder(text: str) -> tuple[str, Path]:
+    """Return the name of a model, as the table has it, and its folder.
+
+    Raises:
+        argparse.ArgumentTypeError: no such model, or a folder that is missing or not allowed.
+    """
+    name, _, folder = text.partition("=")
+    if name == "bundled" and not folder:
+        from bathyscope.model.bundled import model_path
+
+        return name, model_path()
+    if name not in LETTERS or name == "bundled" or not folder:
+        raise argparse.ArgumentTypeError(f"{text} is no model. Give SmolLM2=FOLDER, Gemma3=FOLDER or bundled.")
+    if not Path(folder, "config.json").is_file():
+        raise argparse.ArgumentTypeError(
+            f"{folder} has no config.json. `python -m studies.real_model fetch` stores models."
+        )
+    return name, Path(folder).resolve()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, required=True, help="folder of SmolLM2, as studies.real_model fetches it")
+    parser.add_argument(
+        "--model",
+        type=name_and_folder,
+        action="append",
+        required=True,
+        help="SmolLM2=FOLDER or Gemma3=FOLDER, as studies.real_model fetches them, or bundled; repeat it for several",
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
     parser.add_argument("--only", help="names of peers, separated by commas")
     parser.add_argument("--again", action="store_true", help="ask again what is stored")
@@ -184,14 +219,13 @@ def main() -> None:
     from table import write_table
 
     import bathyscope
-    from bathyscope.model.bundled import model_path
 
     torch.set_num_threads(1)
     RESULTS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        for name, folder in (("SmolLM2", arguments.model.resolve()), ("bundled", model_path())):
+        for name, folder in arguments.model:
             model = bathyscope.load(folder, dtype=dtype)
-            request = request_of(model, folder, arguments.data.resolve(), Path(place), dtype)
+            request = request_of(model, name, folder, arguments.data.resolve(), Path(place), dtype)
             for peer in PEERS:
                 file = RESULTS / f"{peer.name}__{name}.json"
                 skipped = name not in peer.models or (names is not None and peer.name not in names)
