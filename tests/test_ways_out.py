@@ -218,7 +218,8 @@ WAYS: Final[dict[str, tuple[Callable[[ast.AST], bool], dict[str, str]]]] = {
             "model/place.py:similar_folders": NAMES,
             "model/states/folder.py:_paths": LOOKED_AT,
             "pages/papers/data.py:_find_files": TYPED_FOLDER,
-            "prompts/corpus.py:_in_folder": LOOKED_AT,
+            "prompts/corpus.py:_texts_in": LOOKED_AT,
+            "prompts/files.py:saved_data_set": NAMES,
             "runs/folder.py:_holds": NAMES,
             "runs/folder.py:course_in_words": NAMES,
             "runs/folder.py:inner_folders": ONE_PLACE,
@@ -231,7 +232,7 @@ WAYS: Final[dict[str, tuple[Callable[[ast.AST], bool], dict[str, str]]]] = {
             "surgery/checkpoint/source.py:source_of": NAMES,
             "surgery/checkpoint/target_folder.py:put": OWN_FOLDER,
             "surgery/checkpoint/target_folder.py:require_free": NAMES,
-            "surveying/training/course.py:_checkpoints": TYPED_FOLDER,
+            "surveying/training/course.py:_checkpoints_in": TYPED_FOLDER,
         },
     ),
 }

@@ -72,7 +72,7 @@ def stored_readings(run: Run) -> dict[str, Any]:
         ``high``, that of the ``untrained`` models, and the ``difference`` from them with ``difference_low`` and
         ``difference_high``.
     """
-    verdict = run.verdict
+    verdict: Any = run.verdict
     return {
         "weights": run.identity.model,
         "headline": run.headline(),

@@ -41,6 +41,9 @@ _GEOMETRY = """() => {
   return found;
 }"""
 
+PATIENCE = 300_000
+"""Milliseconds within which a page opens and draws on a machine however busy; what never ends is cut there."""
+
 
 @dataclass
 class Opened:
@@ -52,7 +55,7 @@ class Opened:
 
     def settled(self) -> None:
         """Waits until the views are drawn."""
-        self.page.wait_for_selector("#explorer[data-ready]", timeout=20_000)
+        self.page.wait_for_selector("#explorer[data-ready]", timeout=PATIENCE)
 
     def geometry(self) -> list[str]:
         """Texts of pictures that are cut, too small, or over each other."""
@@ -97,6 +100,7 @@ def opened(one: Any, path: Path, *, hash_: str = "", width: int = 1280, **option
         options: of playwright's context, such as ``color_scheme``.
     """
     context = one.new_context(viewport={"width": width, "height": 800}, offline=True, **options)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     shown = Opened(page)
     page.on("console", lambda message: shown.said.append(message.text))

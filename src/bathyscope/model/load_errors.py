@@ -5,7 +5,6 @@ import logging
 import re
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
@@ -148,7 +147,9 @@ def without_bar() -> Iterator[None]:
 @contextmanager
 def without_gguf_bar() -> Iterator[None]:
     """Hide the bar of GGUF tensors as well, which transformers draws by tqdm itself, past its own setting."""
-    module: Any = import_module("transformers.modeling_gguf_pytorch_utils")
+    from transformers import modeling_gguf_pytorch_utils
+
+    module: Any = modeling_gguf_pytorch_utils
     plain = getattr(module, "tqdm", None)
     with without_bar():
         if plain is not None:
