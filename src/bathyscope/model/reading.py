@@ -13,6 +13,7 @@ from bathyscope.errors import ModelError, OptionError, PromptError, describe_val
 from bathyscope.model.model import Model
 from bathyscope.options import Seed
 from bathyscope.prompts.in_memory import Source, sources
+from bathyscope.prompts.lost_letters import warn_of_lost_letters
 from bathyscope.prompts.padding import EdgeTokens
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import READING, is_chat_form, reading_record
@@ -81,6 +82,7 @@ def tokenized(
             add_special_tokens=add_special_tokens,
             edges=model.edges | EdgeTokens.of(tokenizer),
         )
+        warn_of_lost_letters(resolved.prompts)
     tokenized_prompts = tokenize(
         resolved,
         tokenizer,

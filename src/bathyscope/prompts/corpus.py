@@ -18,6 +18,7 @@ from bathyscope.core.text import capitalised, counted
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.files import check_exists, open_text, require_folder, saved_data_set
 from bathyscope.prompts.levels import in_turn
+from bathyscope.prompts.lost_letters import LOST, warn_of_lost
 from bathyscope.prompts.parsed_source import CORPUS_SUFFIXES
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.tokenizer import ask
@@ -168,10 +169,13 @@ class Text:
 
     def chunks(self, size: int) -> Iterator[str]:
         """The text, ``size`` characters at a time."""
-        left = self.limit
+        left, is_whole = self.limit, True
         while text := self.file.read(size if left is None else min(size, left)):
             if "\0" in text:
                 raise PromptError(f"{self.path} is a binary file (it holds NUL characters); give plain text.")
+            if is_whole and LOST in text:
+                is_whole = False
+                warn_of_lost(f"{self.path} holds")
             yield text
             left = None if left is None else left - len(text)
 

@@ -1,5 +1,6 @@
 """Panels of a study's own are refused where they cannot be drawn, with what helps."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,21 @@ def test_a_scale_is_of_axes(ax: Any) -> None:
     for change in (log_axis, lambda where: bent_axis(where, 0.1)):
         with pytest.raises(OptionError, match=r"is of type \w+. Give axes of plt.subplots"):
             change(ax)
+
+
+@pytest.mark.parametrize(
+    ("values", "count"), [([-1.0, 0.0, 5.0], 2), ([0.0, 5.0], 1), ([1.0, 5.0], 0), ([np.nan, 2.0], 0)]
+)
+def test_points_without_a_place_on_a_logarithmic_axis_are_counted(values: list[float], count: int) -> None:
+    ax = Figure().subplots()
+    ax.plot(values)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        log_axis(ax)
+    words = f"{count} of {len(values)} points of the curves are 0 or less, where a logarithmic axis has no place"
+    assert [str(w.message).startswith(words) and "bent_axis(ax, linear)" in str(w.message) for w in caught] == [
+        True
+    ] * (count > 0)
 
 
 def test_a_size_of_another_type_bends_no_axis() -> None:

@@ -406,3 +406,24 @@ def test_an_option_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"training=3 must be a dict"):
         bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", training=3, **OPTIONS)
     assert not (tmp_path / "c").exists()
+
+
+def test_a_step_that_comes_after_a_later_one_is_said_to_stand_before_it(tmp_path: Path) -> None:
+    """Once; what goes on in the order of its steps, and a step that is surveyed already, say nothing."""
+    inner = model()
+    watch = bathyscope.watch(inner, PROMPTS, out=tmp_path / "course", every=5, **OPTIONS)
+
+    def said(step: int) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert watch(step)
+        return [str(warning.message) for warning in caught if "is surveyed after step" in str(warning.message)]
+
+    assert said(5) == said(10) == said(20) == []
+    assert said(10) == []
+    with torch.no_grad():
+        next(inner.parameters()).mul_(1.1)
+    [line] = said(15)
+    assert line.startswith("Step 15 is surveyed after step 20, and stands before it in the course")
+    assert said(0) == []
+    assert steps_in(tmp_path / "course") == [0, 5, 10, 15, 20]

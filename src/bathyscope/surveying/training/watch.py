@@ -126,6 +126,7 @@ class Watch:
         self.misfits = 0
         """Steps that were left out because the model had another shape than at the first."""
         self._has_thinned = False
+        self._latest, self._has_turned_back = -1, False
         self._whole: Mapping[int, Tensor] = {}
         """Gathered weights, while the model is looked at."""
         options = plain_options(training)
@@ -320,12 +321,24 @@ class Watch:
             note_step(self.folder, step)
             return open_run(out)
         self._evidence.require(step)
+        self._warn_of_turning_back(step)
         # every step reads the same prompts
         with leaving_out(self._remarks):
             run = survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
         note_step(self.folder, step)
         self._evidence.add(step)
+        self._latest = max(self._latest, step)
         return run
+
+    def _warn_of_turning_back(self, step: int) -> None:
+        """Say that the course will show a survey before others that were made earlier; once is enough."""
+        if step < self._latest and not self._has_turned_back:
+            self._has_turned_back = True
+            warn(
+                f"Step {step} is surveyed after step {self._latest}, and stands before it in the course, as if it had "
+                "been trained less. Count the steps on, or watch what was trained otherwise in a folder of its own "
+                "(out=…)."
+            )
 
     def _note_seconds(self, step: int, seconds: float) -> None:
         """Take what a survey took for what the next one will; of the first one, say what all of them will take."""

@@ -9,7 +9,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from bathyscope.core.text import elided
-from bathyscope.errors import OptionError, describe_value
+from bathyscope.errors import OptionError, describe_value, warn
 from bathyscope.options import Range, convert
 from bathyscope.pages.figures.kit import style
 
@@ -69,7 +69,7 @@ def block_axis(ax: Axes, label: str, low: float, high: float) -> None:
 
 
 def log_axis(ax: Axes) -> None:
-    """Make the axis of existing curves logarithmic, with plain numbers.
+    """Make the axis of existing curves logarithmic, with plain numbers; warns of points that it has no place for.
 
     Args:
         ax: with curves; the vertical axis is changed.
@@ -87,6 +87,17 @@ def log_axis(ax: Axes) -> None:
         'log'
     """
     require_axes(ax)
+    points = np.concatenate([np.asarray(line.get_ydata(), float).ravel() for line in ax.lines] or [np.empty(0)])
+    if count := int((points <= 0).sum()):
+        warn(
+            f"{count} of {len(points)} points of the curves are 0 or less, where a logarithmic axis has no place; they "
+            "are not drawn. bent_axis(ax, linear) is linear near 0 and draws them."
+        )
+    plain_log_axis(ax)
+
+
+def plain_log_axis(ax: Axes) -> None:
+    """The same where a 0 means that there is nothing to draw."""
     # Clipping would draw zeros as a line to the bottom of the picture, as if they had been measured there.
     ax.set_yscale("log", nonpositive="mask")
     low, high = ax.get_ylim()

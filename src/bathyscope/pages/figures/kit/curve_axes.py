@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.axes import bent_axis, block_axis, log_axis
+from bathyscope.pages.figures.kit.axes import bent_axis, block_axis, plain_log_axis
 from bathyscope.pages.figures.kit.series import Axis, Series
 from bathyscope.pages.figures.kit.summary import Summary
 
@@ -36,7 +36,7 @@ def fill_axes(ax: Axes, curves: Sequence[Series], axis: Axis, logarithmic: bool)
     if not logarithmic:
         _keep_means_in_view(ax, curves)
     if logarithmic:
-        log_axis(ax)
+        plain_log_axis(ax)
     elif usual is not None:
         bent_axis(ax, usual)
     beyond = "" if usual is None else f", log scale beyond {usual:.1g}"

@@ -18,7 +18,7 @@ from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, Shared
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.axes import block_axis, log_axis, whole_numbers
+from bathyscope.pages.figures.kit.axes import block_axis, plain_log_axis, whole_numbers
 from bathyscope.pages.figures.kit.legend import draw_legend
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL
 from bathyscope.pages.figures.kit.summary import describe_few
@@ -118,7 +118,7 @@ def _draw_signatures(figure: FigureBase, data: xr.Dataset, band: bool) -> None:
 def _format_value_axis(ax: Axes, signature: xr.Dataset) -> None:
     label = label_signature(signature)
     if signature["curve_scale"].item() == "log":
-        log_axis(ax)
+        plain_log_axis(ax)
         label += ", log scale"
     else:
         ax.yaxis.set_major_locator(MaxNLocator(3))
