@@ -358,7 +358,8 @@ def _convert_plain(hint: Any, value: Any, where: str) -> Any:
     if hint is bool and not isinstance(value, bool):
         raise OptionError(f"{where} takes true or false; {describe_value(value)} given.")
     if hint is str and not isinstance(value, str):
-        raise OptionError(f"{where} takes a text; {describe_value(value)} given.")
+        quotes = " Write it in quotes." if isinstance(value, int | float) else ""
+        raise OptionError(f"{where} takes a text; {describe_value(value)} given.{quotes}")
     if hint is int:
         return _convert_number(operator.index, value, where, "a whole number")
     if hint is float:

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 import bathyscope
 from bathyscope.errors import PromptError
+from bathyscope.prompts.in_memory import sources
 from bathyscope.prompts.problems import generate, to_prompt
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.source import needs_tokenizer, require_there, resolve
@@ -171,3 +172,19 @@ def test_every_verb_looks_at_its_prompts_before_it_loads_a_model(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PromptError, match=message):
         VERBS[verb](source)
+
+
+def test_what_holds_prompts_and_is_no_list_of_them_is_named_with_what_helps() -> None:
+    turns = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Me."}]
+    with pytest.raises(PromptError, match=r"A list of 2 turns of a chat .* give \[Prompt\(messages=\[…\]\)\]"):
+        sources(turns)
+    with pytest.raises(
+        PromptError, match=r"A DatasetDict of the splits 'train', 'test' is given; .* such as data\['train'\]"
+    ):
+        sources(
+            datasets.DatasetDict({name: datasets.Dataset.from_dict({"text": ["a b"]}) for name in ("train", "test")})
+        )
+    texts = iter(["a b", "c d"])
+    assert len(sources(texts)) == 1
+    with pytest.raises(PromptError, match=r"The iterator of prompts gives none; .* may have been already"):
+        sources(texts)

@@ -100,12 +100,27 @@ def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
     # An iterator is consumed once, here; everything after reads the list.
     items = _plain(listed_once(source))
     if not isinstance(items, (list, tuple)):
+        if splits := _splits_of(source):
+            raise PromptError(
+                f"A {type(source).__name__} of the splits {', '.join(map(repr, splits))} is given; give one of them, "
+                f"such as data[{splits[0]!r}]."
+            )
         raise PromptError(
             f"Prompts must be a data set's name, a file, a table, what a tokenizer returns, or a list of texts, Prompt "
             f"objects, dicts or token-id lists; {type(source).__name__} given."
         )
     if not items:
+        if isinstance(source, Iterator):
+            raise PromptError(
+                "The iterator of prompts gives none; it can be gone through once, and may have been already. Give a "
+                "list, such as list(prompts), which can be read again."
+            )
         raise PromptError("The list of prompts is empty; give at least one prompt.")
+    if _are_turns(items):
+        raise PromptError(
+            f"A list of {len(items)} turns of a chat ('role' and 'content') is one prompt, not a list of prompts; give "
+            "[Prompt(messages=[…])] with chat=True."
+        )
     if is_token_ids(items):
         raise PromptError("A flat list of numbers is one prompt, not a list of prompts; write [[…]].")
     # Neighbouring texts, ids and Prompt objects are one set, so that a list of texts has one name in results.
@@ -126,6 +141,17 @@ def _from_items(items: Sequence[tuple[int, Any]]) -> Iterator[Prompt]:
             yield from prompts_of_rows([plain_row(row) for row in rows], _LIST, numbers)
         else:
             yield from (prompt for number, item in run for prompt in _from_item(item, number))
+
+
+def _are_turns(items: Sequence[Any]) -> bool:
+    return all(isinstance(item, Mapping) and {"role", "content"} <= set(item) for item in items)
+
+
+def _splits_of(source: object) -> list[str]:
+    """Return the names of the splits of a data set's dict; empty for anything else."""
+    if not isinstance(source, Mapping) or not all(is_table(table) for table in source.values()):
+        return []
+    return [str(name) for name in source]
 
 
 def _is_named(item: Any) -> bool:

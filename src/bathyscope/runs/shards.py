@@ -48,8 +48,8 @@ def read_shard(folder: Path, name: str, sha256: str, marks: Mapping[str, str]) -
         if attributes.get(name, expected) != expected:
             raise StoreError(
                 f"{str(path)!r} says of itself {name}={attributes[name]!r}, and the manifest takes it for "
-                f"{expected!r}: it was put there from another place. Restore the folder from a copy, or measure again "
-                "in another one."
+                f"{expected!r}: one of the two was changed, or put there from another place. Restore the folder from a "
+                "copy, or measure again in another one."
             )
     return datasets
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +33,7 @@ from bathyscope.analysis.between.weights import WeightComparison, compare_adapte
 from bathyscope.analysis.options import DiffOptions
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import ChatForm
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
 from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import identity_of
@@ -123,6 +124,11 @@ def _diff(
         sides = sides_of_adapters(first) if b is None else sides_of_models(first, loaded(b))
         if b is not None and getattr(a, "hf", a) is not getattr(b, "hf", b):
             _require_two_models(*(side.model for side in sides))
+        elif b is not None and not isinstance(a, str | Path):
+            warn(
+                "Both models are one object in memory, which cannot differ from itself. To see what training in place "
+                "changed, keep a copy from before (copy.deepcopy, or its saved folder)."
+            )
         read = reading.read(first, prompts, seed=sampling.seed)
         warn_of_repeats(read)
         ids = {token for prompt in read for token in prompt.ids}
