@@ -215,3 +215,12 @@ def test_no_covariates_can_be_said_in_words() -> None:
     found = bathyscope.depth_performance(TABLE, covariates="none").data
     assert found.identical(bathyscope.depth_performance(TABLE, covariates=[]).data)
     assert found.term.values.tolist() == ["intercept", "layers"]
+
+
+@pytest.mark.parametrize(("factors", "is_mixed"), [([100, 1], True), ([100, 100], False), ([1, 1], False)])
+def test_shares_and_percent_in_one_column_are_said(factors: list[float], is_mixed: bool) -> None:
+    scores = (0.3 + 0.4 * TABLE["score"].rank(pct=True)) * np.resize(factors, len(TABLE))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bathyscope.depth_performance(TABLE.assign(score=scores))
+    assert any("if some are shares and others percent" in str(warning.message) for warning in caught) is is_mixed

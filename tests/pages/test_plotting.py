@@ -52,11 +52,19 @@ def test_the_folder_of_a_run_is_drawn_as_the_run(tmp_path: Path) -> None:
     np.testing.assert_allclose(y, run["lens"].kl_lens_final.values.mean(0))
 
 
+def test_one_run_twice_is_no_two_runs(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"One run is given twice, which agrees with itself"):
+        bathyscope.plot([RUN, RUN], "lens.kl")
+    bathyscope.survey(waves.loaded("llama"), [[5, 9, 7, 30, 44]], ["lens"], tmp_path / "run", progress=False)
+    with pytest.raises(OptionError, match=r"One run is given twice \('.*run'\)"):
+        bathyscope.plot([bathyscope.open(tmp_path / "run"), tmp_path / "run"], "lens.kl")
+
+
 @pytest.mark.parametrize(
     ("what", "words"),
     [
         ("lenz.kl", "This run has no figure 'lenz'.*Did you mean 'lens'.* Allowed: .* such as lens.kl"),
-        ("lens.kll", "'lens.kll' is not a panel of this run; allowed: lens.kl, .*Did you mean 'kl'"),
+        ("lens.kll", "'lens.kll' is not a panel of this run; allowed: lens.kl, .*Did you mean 'lens.kl'"),
         ("lens", "'lens' has [0-9]+ panels; name one of them; allowed: lens.kl, "),
         ("tokens", "needs the measures lens and tokens; this run has .*Survey with"),
     ],

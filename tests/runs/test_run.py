@@ -54,6 +54,14 @@ def test_a_run_is_a_collection_of_its_measures(run: Run) -> None:
     assert "lens" not in run
 
 
+def test_what_a_run_holds_is_changed_in_a_copy_alone(run: Run) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        run["skip"].effect_all.values[:] = 0
+    changed = run["skip"].copy(deep=True)
+    changed.effect_all.values[:] = 0
+    assert bool((run["skip"].effect_all != 0).any())
+
+
 def test_unknown_measure_is_refused_with_a_guess(run: Run) -> None:
     with pytest.raises(OptionError) as caught:
         run["skipp"]
@@ -61,7 +69,7 @@ def test_unknown_measure_is_refused_with_a_guess(run: Run) -> None:
         "This run has no measure 'skipp'; it has skip, erasure, effective_depth, noise. Did you mean 'skip'?"
     )
     with pytest.raises(
-        OptionError, match=r"^This part of a run \(selected by variables\) has no measure 'erasure'; it"
+        OptionError, match=r"^None of the chosen variables is of 'erasure'; they are of skip\. Choose one of 'erasure'"
     ):
         run.select(variables="effect_all")["erasure"]
 

@@ -39,6 +39,8 @@ COLUMNS: Final = (
     "partial_r2",
     "vif",
 )
+_PERCENT: Final = 10.0
+"""Above it a score is no share."""
 _POSITIVE: Final = (LAYERS, "d_model", "d_ff")
 _ROWS: Final = "Rows are counted from 1, the header left out."
 
@@ -101,6 +103,7 @@ def depth_performance(
         clustered=clustered,
         level=level,
     )
+    _warn_of_mixed_units(score, numbers[score])
     _warn(fit, [names[place] for place in exact], len(set(families)) if clustered else None)
     by_model = {"score" if name == score else name: values for name, values in numbers.items()}
     inputs = labelled({name: Label("model", name, "", source="given") for name in by_model}, by_model)
@@ -226,6 +229,17 @@ def _require_different(names: Sequence[str]) -> None:
                 f"The model {name!r} stands in rows {', '.join(places)}; each counts once. Leave repeated rows out, or "
                 f"give several benchmarks a column each (score=, --score). {_ROWS}"
             )
+
+
+def _warn_of_mixed_units(column: str, scores: NDArray[np.float64]) -> None:
+    """Warn where some scores look like shares and others like percent of the same."""
+    sizes = np.abs(scores)
+    shares, percents = int((sizes <= 1).sum()), int((sizes > _PERCENT).sum())
+    if shares and percents and shares + percents == len(sizes):
+        warn(
+            f"{shares} of {len(sizes)} values of {column!r} are at most 1, and the others above {_PERCENT:g}: if some are "
+            "shares and others percent, the regression is of the mixture. Give all in one unit."
+        )
 
 
 def _warn(fit: xr.Dataset, exact: Sequence[str], families: int | None) -> None:

@@ -136,8 +136,8 @@ def check_page(out: object) -> Path:
         raise OptionError(f"out must be the path of an HTML file, such as 'page.html', not {describe_type(out)}.")
     if Path(out).suffix.lower() not in _SUFFIXES:
         raise OptionError(
-            f"out={str(out)!r} is not the name of an HTML page; give one such as 'page.html'. For pictures use "
-            "bathyscope report RUN --figures FOLDER --formats pdf."
+            f"out={str(out)!r} is not the name of an HTML page; give one such as 'page.html'. Tables are "
+            "printed (--format csv); for pictures of a run use bathyscope report RUN --figures FOLDER --formats pdf."
         )
     path = given_path(out, "out")
     require_writable(path)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Final, Literal, overload
 
@@ -233,7 +234,15 @@ def _name_curves(panel: Panel, what: str, labels: Labels) -> Panel:
 def _join_panels(
     runs: Sequence[Run], what: str, blocks: Stretch | None, labels: Labels | None, options: FigureOptions | None
 ) -> Panel:
-    """Return the panel of several runs together."""
+    """Return the panel of several runs together.
+
+    Raises:
+        OptionError: one run twice, which would agree with itself.
+    """
+    for run, other in combinations(runs, 2):
+        if run is other or (run.path is not None and run.path == other.path and not (run.cut or other.cut)):
+            where = "" if run.path is None else f" ({str(run.path)!r})"
+            raise OptionError(f"One run is given twice{where}, which agrees with itself. Give each run once.")
     names = _name_runs(runs, labels)
     if what in (PROFILE, TOKENS):
         raise OptionError(f"{what!r} is drawn of one run at a time. Give each run its own axes.")
@@ -336,5 +345,6 @@ def _find_panel(run: Run, what: str, options: FigureOptions | None) -> Panel:
             if panel_name
             else f"{what!r} has {len(panels)} panels; name one of them"
         )
-        raise OptionError(f"{problem}; allowed: {listed}.{did_you_mean(panel_name, panels)}")
+        near = did_you_mean(what, [f"{name}.{panel}" for panel in panels]) if panel_name else ""
+        raise OptionError(f"{problem}; allowed: {listed}.{near}")
     return panels[panel_name]

@@ -177,11 +177,16 @@ class RunContents:
         return iter(self.measures)
 
     def __getitem__(self, measure: str) -> xr.Dataset:
-        """Dataset of one measure.
+        """Dataset of one measure, whose arrays can be read alone; ``copy(deep=True)`` can be written too.
 
         Raises:
             OptionError: the run has no such measure.
         """
+        if measure not in self.measures and "variables" in self.cut:
+            raise OptionError(
+                f"None of the chosen variables is of {measure!r}; they are of {', '.join(self.measures)}. Choose one of "
+                f"{measure!r}, or leave variables out."
+            )
         if measure not in self.measures:
             what = f"part of a run (selected by {', '.join(self.cut)})" if self.cut else "run"
             raise OptionError(
@@ -192,7 +197,7 @@ class RunContents:
         return dataset if self.cycle is None else _label_steps(dataset, self.cycle)
 
     def _stored(self, measure: str) -> xr.Dataset:
-        return self.tree.children[measure].to_dataset(inherit=False)
+        return _unchanging(self.tree.children[measure].to_dataset(inherit=False))
 
     @cached_property
     def cycle(self) -> Cycle | None:
@@ -294,3 +299,11 @@ def _label_steps(dataset: xr.Dataset, cycle: Cycle) -> xr.Dataset:
         for name, values in (("loop", cycle.loop), ("block_in_loop", cycle.block_in_loop)):
             coords[f"{prefix}{name}"] = (dim, [values[step] for step in steps])
     return dataset.assign_coords(coords)
+
+
+def _unchanging(results: xr.Dataset) -> xr.Dataset:
+    """Results whose arrays are not written, so that a verdict and what is stored are of one set of numbers."""
+    for variable in results.variables.values():
+        if isinstance(variable.data, np.ndarray):
+            variable.data.flags.writeable = False
+    return results

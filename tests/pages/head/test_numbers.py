@@ -71,8 +71,9 @@ def test_missing_values_are_not_counted() -> None:
     np.testing.assert_allclose(profile.share.mean, np.nanmean(lens["top1_agreement"].values, axis=0))
     assert profile.costs is not None
     assert math.isnan(profile.costs.at(2))
-    lens["top1_agreement"].values[:] = np.nan
-    assert read_profile(replaced(run, "lens", lens)).share is None
+    unread = lens.copy(deep=True)
+    unread["top1_agreement"].values[:] = np.nan
+    assert read_profile(replaced(run, "lens", unread)).share is None
 
 
 def untrained(depth: float, **options: Any) -> Run:

@@ -135,7 +135,7 @@ def read_record(file: Path) -> dict[str, Any]:
         ) from error
     except DAMAGED as error:
         raise StoreError(f"{file} is not JSON. Give a file that reproduce --record wrote.") from error
-    if not isinstance(content, dict) or "record" not in content:
+    if not isinstance(content, dict) or isinstance(content.get("record", {}), Mapping):
         raise StoreError(f"{file} is not a record of a reproduction. Give a file that reproduce --record wrote.")
     if content["record"] != VERSION:
         raise StoreError(
