@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 import bathyscope
-from bathyscope import ModelError, StoreError
+from bathyscope import ModelError, PromptError, StoreError
 from bathyscope.model import load, loaded
 from bathyscope.model.anatomy.cache import CaptureCache
 from bathyscope.model.anatomy.family import Family, Site
@@ -53,6 +53,17 @@ def test_a_tokenizer_given_as_text() -> None:
 def test_what_is_no_tokenizer(given: Any) -> None:
     with pytest.raises(ModelError, match=r"^tokenizer=.* is no tokenizer of transformers; give what .*from_pretrained"):
         load(zoo.build("llama"), tokenizer=given)
+
+
+def test_tokens_that_the_embedding_has_and_the_head_lacks() -> None:
+    hf = zoo.entry("llama").build()
+    rows = hf.lm_head.weight.shape[0]
+    hf.model.embed_tokens = torch.nn.Embedding(rows + 88, hf.config.hidden_size)
+    model = load(hf)
+    assert (model.vocabulary, model.predictable) == (rows + 88, rows)
+    bathyscope.survey(model, [[rows + 3, 5, 6, rows - 1]], ["lens"], progress=False)
+    with pytest.raises(PromptError, match=rf"token id {rows + 7} \(token 2\) cannot be predicted: .* {rows} rows, and"):
+        bathyscope.survey(model, [[5, 6, 7], [5, 6, rows + 7, 8]], ["lens"], progress=False)
 
 
 # --- families ------------------------------------------------------------------------------------------
