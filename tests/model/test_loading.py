@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 import bathyscope
-from bathyscope import ModelError, StoreError
+from bathyscope import ModelError, PromptError, StoreError
 from bathyscope.model import load, loaded
 from bathyscope.model.anatomy.cache import CaptureCache
 from bathyscope.model.anatomy.family import Family, Site
@@ -55,6 +55,17 @@ def test_what_is_no_tokenizer(given: Any) -> None:
         load(zoo.build("llama"), tokenizer=given)
 
 
+def test_tokens_that_the_embedding_has_and_the_head_lacks() -> None:
+    hf = zoo.entry("llama").build()
+    rows = hf.lm_head.weight.shape[0]
+    hf.model.embed_tokens = torch.nn.Embedding(rows + 88, hf.config.hidden_size)
+    model = load(hf)
+    assert (model.vocabulary, model.predictable) == (rows + 88, rows)
+    bathyscope.survey(model, [[rows + 3, 5, 6, rows - 1]], ["lens"], progress=False)
+    with pytest.raises(PromptError, match=rf"token id {rows + 7} \(token 2\) cannot be predicted: .* {rows} rows, and"):
+        bathyscope.survey(model, [[5, 6, 7], [5, 6, rows + 7, 8]], ["lens"], progress=False)
+
+
 # --- families ------------------------------------------------------------------------------------------
 
 
@@ -81,8 +92,12 @@ def test_a_family_of_ones_own_for_a_known_type(saved: Path) -> None:
 def test_the_checks_decide_on_a_family_of_ones_own() -> None:
     with pytest.raises(ModelError, match=r"stacked .*: readout identity fails: trunk\.stack\.0\.first_norm and"):
         load(unknown.build(), family=replace(OWN, final_norm="trunk.stack.0.first_norm"))
-    with pytest.raises(ModelError, match=r"stacked: this model has no trunk\.pile\. Its layout differs"):
-        load(unknown.build(), family=replace(OWN, blocks="trunk.pile"))
+    with pytest.raises(ModelError, match=r"stacked: blocks='trunk\.stak' of the .* Did you mean 'trunk\.stack'\?"):
+        load(unknown.build(), family=replace(OWN, blocks="trunk.stak"))
+    with pytest.raises(
+        ModelError, match=r"final_norm='trunk\.last_nrm' leads nowhere .* Did you mean 'trunk\.last_norm'\?"
+    ):
+        load(unknown.build(), family=replace(OWN, final_norm="trunk.last_nrm"))
 
 
 def test_a_family_that_is_none() -> None:
@@ -144,7 +159,9 @@ def test_weights_that_became_no_numbers_since(monkeypatch: pytest.MonkeyPatch) -
     model = load(hf)
     hf.model.norm.weight.data[0] = float("nan")
     monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
-    with pytest.raises(ModelError, match=r"holds NaN or Inf in model\.norm\.weight \(1 of 64 values\)"):
+    with pytest.raises(
+        ModelError, match=r"in model\.norm\.weight \(1 of 64 values\); its weights have changed since it"
+    ):
         surveyed(model)
 
 
@@ -258,3 +275,29 @@ def test_how_to_load_is_refused_of_a_model_that_is_loaded_already(argument: dict
     assert bathyscope.check(model)["accepted"]
     with pytest.raises(ModelError, match=rf"^check\(\) was given {next(iter(argument))}=.*loaded already"):
         bathyscope.check(model, **argument)
+
+
+# --- tokenizers of other models ------------------------------------------------------------------------
+
+
+def test_a_tokenizer_that_covers_little_of_the_model(recwarn: pytest.WarningsRecorder) -> None:
+    hf = zoo.entry("llama").build()
+    rows = hf.config.vocab_size
+    for size in (rows // 2, rows // 2 - 1):
+        words = WordLevel({str(number): number for number in range(size)}, unk_token="0")
+        load(hf, tokenizer=transformers.PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words)))
+    messages = [str(warning.message) for warning in recwarn if "tokenizer that was given" in str(warning.message)]
+    assert len(messages) == 1
+    assert f"has {rows // 2 - 1} tokens and the embedding of LlamaForCausalLM {rows} rows" in messages[0]
+
+
+def test_prompts_that_a_model_predicts_worse_than_equal_guesses(recwarn: pytest.WarningsRecorder) -> None:
+    hf = zoo.entry("llama").build()
+    bathyscope.survey(hf, IDS, ["lens"], progress=False, control="untrained")
+    assert not [str(warning.message) for warning in recwarn if "worse than equal guesses" in str(warning.message)]
+    with torch.no_grad():
+        hf.lm_head.weight *= 1000
+    with pytest.warns(
+        UserWarning, match=r"LlamaForCausalLM predicts the prompts' next tokens worse than equal guesses"
+    ):
+        bathyscope.survey(hf, IDS, ["lens"], progress=False)

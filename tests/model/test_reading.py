@@ -34,6 +34,7 @@ class StandIn:
     max_tokens: int | None = 64
     has_position_table: bool = False
     vocabulary: int = 400
+    predictable: int = 400
     edges: EdgeTokens = field(default_factory=lambda: EdgeTokens.of(SETTINGS))
     hf: Any = field(default_factory=lambda: SimpleNamespace(config=SETTINGS))
 

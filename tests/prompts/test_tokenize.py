@@ -238,6 +238,18 @@ def test_vocabulary(with_bos: Fast) -> None:
     refused(r"another model's tokenizer", Prompt(text="The ducks"), with_bos, vocab_size=3)
 
 
+def test_tokens_that_the_head_lacks() -> None:
+    assert one(Prompt(ids=(9, 7)), None, vocab_size=10, head_size=8).ids == (9, 7)
+    refused(
+        r"Prompt '0': token id 8 \(token 1\) cannot be predicted: the model's head has 8 rows, and its embedding 10\. "
+        r"Enlarge both \(model\.resize_token_embeddings\(n\)\), or leave the token out",
+        Prompt(ids=(9, 8)),
+        None,
+        vocab_size=10,
+        head_size=8,
+    )
+
+
 def test_names() -> None:
     ids = (1, 2)
     prompts = PromptSet((Prompt(ids=ids), Prompt(ids=ids, id="b"), Prompt(ids=ids)), "test")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from bathyscope.errors import ModelError, describe_value
+from bathyscope.errors import ModelError, describe_value, warn
 from bathyscope.model.adapter import Adapter
 from bathyscope.model.admission import (
     without_adapter,
@@ -56,6 +56,21 @@ def require_objects(model: Any, tokenizer: Any, family: Any) -> None:
             else f"{_short_text(model)}, which is no model"
         )
         raise ModelError(f"load() was given {what}; give a checkpoint folder, a hub name, or a model in memory.")
+
+
+def warn_of_small_tokenizer(name: str, tokenizer: Any, entries: int) -> None:
+    """Warn of a tokenizer given by the caller that has tokens for less than half of an embedding.
+
+    Args:
+        entries: rows of the embedding of the model.
+    """
+    size = getattr(type(tokenizer), "__len__", None) and len(tokenizer)
+    if size and 2 * size < entries:
+        warn(
+            f"The tokenizer that was given has {size:,} tokens and the embedding of {name} {entries:,} rows: it may be "
+            "another model's, and texts would be read as other tokens. Leave tokenizer= out to take the checkpoint's "
+            "own, if it has one."
+        )
 
 
 def require_defaults(call: str, load: Callable[..., object], arguments: Mapping[str, object]) -> None:
@@ -119,6 +134,12 @@ def model_in_memory(
         raise ModelError(
             "attn= is for models loaded by name; change a model in memory yourself "
             f"(model.set_attn_implementation({attn!r}))."
+        )
+    inside = getattr(hf, "module", None)
+    if not hasattr(hf, "config") and hasattr(inside, "config"):
+        raise ModelError(
+            f"{type(hf).__name__} only wraps the model, a {type(inside).__name__}; give what is inside: "
+            "load(model.module)."
         )
     if not hasattr(hf, "config"):
         raise ModelError(

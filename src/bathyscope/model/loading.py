@@ -19,6 +19,7 @@ from bathyscope.model.admission import (
 )
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.mode import default_settings
+from bathyscope.model.anatomy.plain import vocabulary
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint import CheckpointRequest, read_checkpoint
 from bathyscope.model.devices import as_device, as_dtype
@@ -30,11 +31,19 @@ from bathyscope.model.load_arguments import (
     require_objects,
     require_resident,
     require_split_by_name,
+    warn_of_small_tokenizer,
 )
 from bathyscope.model.model import Model
 from bathyscope.model.options import Attention, LoadOptions, Placement
 from bathyscope.model.placement import blocks_of
-from bathyscope.model.proving import check_anatomy, read_and_check, weights_to_read
+from bathyscope.model.proving import (
+    FROM_CHECKPOINT,
+    FROM_MEMORY,
+    SINCE_LOADED,
+    check_anatomy,
+    read_and_check,
+    weights_to_read,
+)
 from bathyscope.model.ranks import require_same, size, together
 from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
 from bathyscope.model.tensor_parallel import comparison_warning, split_of
@@ -111,7 +120,9 @@ def load(
             )
         with alone(source.hf):
             warnings = _prepare(source, family, window)
-            sha256, anatomy, checks = read_and_check(source.name, source.hf, family)
+            cause = FROM_MEMORY if isinstance(model, nn.Module) else FROM_CHECKPOINT
+            sha256, anatomy, checks = read_and_check(source.name, source.hf, family, cause)
+        warn_of_small_tokenizer(source.name, tokenizer, vocabulary(source.hf))
         return Model(
             source.name,
             revision,
@@ -228,7 +239,7 @@ def loaded(model: AnyModel, *prompts: object) -> Model:
     hf = model.hf
     with alone(hf):
         require_measurable(hf)
-        sha256 = weights_to_read(model.name, hf).sha256()
+        sha256 = weights_to_read(model.name, hf, SINCE_LOADED).sha256()
         # a block that was taken out or replaced leaves the weights of the others as they were
         lists = [submodule(hf, path) for path in model.anatomy.family.block_lists]
         listed = dict.fromkeys(block for part in lists if isinstance(part, nn.ModuleList) for block in part)
@@ -236,8 +247,13 @@ def loaded(model: AnyModel, *prompts: object) -> Model:
         settings = settings_hash(hf)
         if (sha256, settings) == (model.weight_hash, model.settings_hash) and same_blocks:
             return model
-        what = "settings" if sha256 == model.weight_hash and same_blocks else "weights or constants"
-        warn(f"The {what} of {model.name} have changed since it was loaded; it is measured as it is now.")
+        what = f"weights or constants of {model.name}"
+        if sha256 == model.weight_hash and same_blocks:
+            what = f"settings of {model.name}"
+        elif settings != model.settings_hash and same_blocks:
+            # constants are compared with those that the settings would make, so that these alone change the hash
+            what = f"settings of {model.name}, and maybe its weights or constants,"
+        warn(f"The {what} have changed since it was loaded; it is measured as it is now.")
         anatomy, checks = check_anatomy(model.name, hf, model.anatomy.family)
     return replace(model, anatomy=anatomy, checks=checks, weight_hash=sha256, settings_hash=settings)
 

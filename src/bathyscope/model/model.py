@@ -131,6 +131,11 @@ class Model:
         """How many token ids the embedding takes."""
         return vocabulary(self.hf)
 
+    @property
+    def predictable(self) -> int:
+        """How many token ids the head predicts; fewer than ``vocabulary`` where the embedding alone was enlarged."""
+        return self.anatomy.vocabulary
+
     @cached_property
     def tokenizer(self) -> Any:
         """The checkpoint's own tokenizer, loaded when text is first given; None without one.

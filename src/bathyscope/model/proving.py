@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from typing import Final
 
 from torch import Tensor, nn
 
@@ -16,7 +17,7 @@ from bathyscope.model.anatomy.generic import family_of
 from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.mode import evaluating, require_own_order, seeded_states
 from bathyscope.model.anatomy.plain import home_of
-from bathyscope.model.anatomy.resolving import require_sites, resolve
+from bathyscope.model.anatomy.resolving import require_paths, require_sites, resolve
 from bathyscope.model.constants.departure import unread_values
 from bathyscope.model.kernels import explained
 from bathyscope.model.memory import out_of_memory
@@ -31,14 +32,26 @@ def anatomy_of(hf: nn.Module) -> Anatomy:
     return resolve(hf, family_of(hf))
 
 
-def weights_to_read(name: str, hf: nn.Module) -> WeightReading:
-    """Start the reading of a model without hooks; its weights in memory are read and finite."""
+FROM_CHECKPOINT: Final = "its checkpoint is damaged. Download or convert it again."
+FROM_MEMORY: Final = (
+    "this model in memory is damaged, as by a training that diverged, an edit, or float16. Load or build it again."
+)
+SINCE_LOADED: Final = "its weights have changed since it was loaded, when all were finite. Load it again."
+"""Causes of NaN or Inf in weights, with what helps."""
+
+
+def weights_to_read(name: str, hf: nn.Module, cause: str) -> WeightReading:
+    """Start the reading of a model without hooks; its weights in memory are read and finite.
+
+    Args:
+        cause: of weights that are not, and what helps.
+    """
     require_own_order(hf)
     require_no_hooks(hf)
     warn_of_replaced_methods(hf)
     _warn_of_unread_values(hf)
     reading = WeightReading(hf)
-    _require_finite(name, reading)
+    _require_finite(name, reading, cause)
     return reading
 
 
@@ -51,20 +64,24 @@ def _warn_of_unread_values(hf: nn.Module) -> None:
         )
 
 
-def _require_finite(name: str, reading: WeightReading) -> None:
+def _require_finite(name: str, reading: WeightReading, cause: str) -> None:
     if reading.bad:
-        raise ModelError(
-            f"{name} holds NaN or Inf in {reading.bad}; its checkpoint is damaged. Download or convert it again."
-        )
+        raise ModelError(f"{name} holds NaN or Inf in {reading.bad}; {cause}")
 
 
-def read_and_check(name: str, hf: nn.Module, family: Family | None) -> tuple[str, Anatomy, Checks]:
-    """Read and check a model in one visit of its blocks: streamed ones are hashed when the checks bring them."""
-    reading = weights_to_read(name, hf)
+def read_and_check(
+    name: str, hf: nn.Module, family: Family | None, cause: str = FROM_CHECKPOINT
+) -> tuple[str, Anatomy, Checks]:
+    """Read and check a model in one visit of its blocks: streamed ones are hashed when the checks bring them.
+
+    Args:
+        cause: of weights that are not finite, and what helps.
+    """
+    reading = weights_to_read(name, hf, cause)
 
     def look(tensors: Mapping[str, Tensor]) -> None:
         reading.look(tensors)
-        _require_finite(name, reading)
+        _require_finite(name, reading, cause)
 
     store = store_of(hf)
     with nullcontext() if store is None else store.inspected(look):
@@ -76,6 +93,8 @@ def check_anatomy(name: str, hf: nn.Module, family: Family | None) -> tuple[Anat
     """Resolve and check the anatomy of a model, by its family's declaration or by the one that is given."""
     try:
         with evaluating(hf):
+            if family is not None:
+                require_paths(hf, family)
             anatomy = anatomy_of(hf) if family is None else resolve(hf, family)
             if family is not None:
                 require_sites(hf, family)

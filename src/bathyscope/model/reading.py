@@ -88,6 +88,7 @@ def tokenized(
         tokenizer,
         max_tokens=model.max_tokens,
         vocab_size=model.vocabulary,
+        head_size=model.predictable,
         beyond_context=False if model.has_position_table else beyond_context,
         add_special_tokens=add_special_tokens,
         chat=chat,

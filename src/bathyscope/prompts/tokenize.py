@@ -39,6 +39,7 @@ def tokenize(
     *,
     max_tokens: int | None,
     vocab_size: int | None = None,
+    head_size: int | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
     chat: ChatForm = False,
@@ -55,6 +56,7 @@ def tokenize(
         tokenizer: the model's own; None where the model has none, which is enough for token ids.
         max_tokens: the model's context; None = unlimited.
         vocab_size: number of token ids the model knows; None = not checked.
+        head_size: number of token ids the model predicts; None = all that it knows.
         beyond_context: whether prompts may be longer than ``max_tokens``; None = those of data sets.
         add_special_tokens: put the tokenizer's special tokens around texts.
         chat: write texts as the user's turn in the tokenizer's chat template, answers as the assistant's; a dict has
@@ -75,6 +77,7 @@ def tokenize(
                 _require_short(prompt, None if longer else max_tokens)
                 tokenized_prompt = _tokenize_one(name, prompt, encoder, part, notices)
                 _check(tokenized_prompt, vocab_size, tokenizer)
+                _require_predicted(tokenized_prompt, vocab_size, head_size)
             except PromptError as error:
                 raise PromptError(f"Prompt {name!r}: {error}") from error
             if max_tokens is not None and not longer and len(tokenized_prompt) > max_tokens:
@@ -282,3 +285,19 @@ def _check(
                 "that the model did not? Load the model with its own (load(model, tokenizer=…))."
             )
         raise PromptError(f"token id {wrong[0]} is outside of the model's vocabulary ({allowed}); {cause}")
+
+
+def _require_predicted(prompt: TokenizedPrompt, vocab_size: int | None, head_size: int | None) -> None:
+    """Refuse tokens that a model can read and not predict, as where its embedding alone was enlarged.
+
+    A prompt's first token is predicted by nothing. Ids of images and of padding may be read alone.
+    """
+    if head_size is None:
+        return
+    place = next((place for place, token in enumerate(prompt.ids) if place and token >= head_size), None)
+    if place is not None:
+        embedded = "" if vocab_size is None else f", and its embedding {vocab_size}"
+        raise PromptError(
+            f"token id {prompt.ids[place]} (token {place}) cannot be predicted: the model's head has {head_size} "
+            f"rows{embedded}. Enlarge both (model.resize_token_embeddings(n)), or leave the token out."
+        )

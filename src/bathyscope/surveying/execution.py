@@ -8,6 +8,7 @@ from pathlib import Path
 import xarray as xr
 
 from bathyscope.measures.guard import require_dataset, require_shapes, told_by_name, warn_of_nan
+from bathyscope.model.guessing import warn_of_foreign_prompts
 from bathyscope.model.ranks import is_first, of_first, require_same, size
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import prompts_hash
@@ -137,6 +138,11 @@ def derive(plan: SurveyPlan, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.D
         merged: results by prompt, of all shards.
     """
     results: dict[str, xr.Dataset] = {}
+    model = plan.model
+    # controls and models without blocks may predict badly, and stored states were checked where they were opened
+    altered = plan.control is not None or model.origin is not None or model.schedule is not None
+    if "lens" in merged and not altered and model.states is None:
+        warn_of_foreign_prompts(model.name, merged["lens"], model.n_blocks, model.predictable)
     copy_of = plan.prompts.copy_of  # for intervals; stored results tell it by their prompts
     for measure in plan.observing:
         with told_by_name(measure, "summarise()"):

@@ -9,7 +9,7 @@ import torch
 from support import naive, waves, zoo
 
 from bathyscope.errors import ModelError
-from bathyscope.model import load
+from bathyscope.model import load, loaded
 from bathyscope.model.anatomy.resolving import resolve
 
 
@@ -72,8 +72,32 @@ def test_blocks_that_never_run_are_refused() -> None:
     """A list that the forward stops short of (``num_hidden_layers`` was lowered, the list was not)."""
     hf = zoo.entry("llama").build()
     hf.config.num_hidden_layers = 3
-    with pytest.raises(ModelError, match=r"llama: blocks \[3, 4\] of model\.layers did not run in a plain forward"):
+    refused = r"llama: blocks \[3, 4\] of model\.layers did not run in a .* configuration says 3 .* has 5: set"
+    with pytest.raises(ModelError, match=refused):
         load(hf)
+
+
+def test_a_configuration_that_changed_is_not_said_of_the_weights() -> None:
+    hf = zoo.entry("llama").build()
+    model = load(hf)
+    hf.config.num_hidden_layers = 3
+    with pytest.warns(UserWarning, match=r"^The settings of .*, and maybe its weights"), pytest.raises(ModelError):
+        loaded(model)
+
+
+def test_weights_of_two_dtypes_are_named() -> None:
+    hf = zoo.entry("llama").build()
+    hf.model.layers[2].half()
+    places = r"float32 from model\.embed_tokens\.weight on, float16 from model\.layers\.2\.\S+ on\); convert"
+    with pytest.raises(ModelError, match=rf"have several dtypes \({places}"):
+        load(hf)
+
+
+def test_a_wrapper_of_several_devices_is_named() -> None:
+    with pytest.raises(
+        ModelError, match=r"DataParallel only wraps the model, a LlamaForCausalLM; .*load\(model\.module"
+    ):
+        load(torch.nn.DataParallel(zoo.entry("llama").build()))  # type: ignore[arg-type]
 
 
 def test_the_family_of_a_multimodal_wrapper_is_found_by_its_own_type_first() -> None:

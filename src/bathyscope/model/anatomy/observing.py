@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
+from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.calls import Call, called, replaced_forwards
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.plain import plain_forward, probe_ids
@@ -78,7 +79,8 @@ def observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> Ob
         plain_forward(model, probe_ids(model, *OBSERVED_SHAPE), family.name)
     idle = sorted(set(range(len(blocks))) - {index for index, _ in calls})
     if idle:
-        raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")
+        apart = _count_apart(model, blocks)
+        raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.{apart}")
     states = [_state_of(output) for _, output in calls]
     # of paired streams the first argument and the first field need not be the same one; replay compares both
     between = family.paired is None and any(_differs(value, state) for value, state in zip(inputs[1:], states))
@@ -86,6 +88,17 @@ def observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> Ob
         calls.sort(key=itemgetter(0))
     order, outputs = zip(*calls)
     return Observed(tuple(map(_state_of, outputs)), order, tuple(map(_length, outputs)), between, type(outputs[-1]))
+
+
+def _count_apart(model: nn.Module, blocks: Sequence[nn.Module]) -> str:
+    """Say that a configuration counts other blocks than the lists hold (leading blank); empty where it does not."""
+    count = getattr(config_of(model), "num_hidden_layers", None)
+    if not isinstance(count, int) or count == len(blocks):
+        return ""
+    return (
+        f" The configuration says {count} blocks (num_hidden_layers), and the model has {len(blocks)}: set "
+        f"config.num_hidden_layers = {len(blocks)}, or remove the others."
+    )
 
 
 def _differs(value: Any, state: Tensor) -> bool:

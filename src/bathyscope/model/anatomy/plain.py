@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from bathyscope.errors import ModelError, is_out_of_memory
 
+_NO_FORWARD = "It must run on input_ids alone; if it does elsewhere, try another dtype or attention implementation."
 _FAILURES = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, NotImplementedError, AssertionError)
 
 
@@ -57,9 +58,21 @@ def plain_forward(model: nn.Module, ids_BT: Tensor, name: str) -> Any:
             raise
         raise ModelError(
             f"{name} ({type(model).__name__}): the model's own forward of {ids_BT.shape[1]} tokens fails with "
-            f"{type(error).__name__}: {' '.join(str(error).split())[:300]}. It must run on input_ids alone; if it "
-            "does elsewhere, try another dtype or attention implementation."
+            f"{type(error).__name__}: {' '.join(str(error).split())[:300]}. "
+            f"{_mixed_dtypes(model, error) or _NO_FORWARD}"
         ) from error
+
+
+def _mixed_dtypes(model: nn.Module, error: BaseException) -> str:
+    """Say which dtypes the weights of a model have, where an error is of dtypes; empty where they have one."""
+    first_by_dtype: dict[torch.dtype, str] = {}
+    for path, parameter in model.named_parameters():
+        if parameter.is_floating_point():
+            first_by_dtype.setdefault(parameter.dtype, path)
+    if len(first_by_dtype) < 2 or "dtype" not in str(error):
+        return ""
+    places = [f"{str(dtype).removeprefix('torch.')} from {path} on" for dtype, path in first_by_dtype.items()]
+    return f"Its weights have several dtypes ({', '.join(places)}); convert all to one, as by model.float()."
 
 
 def logits_of(out: Any) -> Tensor:

@@ -11,6 +11,8 @@ from bathyscope.model.anatomy.gaps import gap
 from bathyscope.model.anatomy.independence import gaps_by_neighbours
 from bathyscope.model.anatomy.own_path import OwnPath
 from bathyscope.model.anatomy.plain import logits_of, plain_forward, vocabulary
+from bathyscope.model.anatomy.resolving import near_path
+from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.anatomy.steps import BlockWalk
 
 
@@ -35,6 +37,13 @@ def require_readout(anatomy: Anatomy, readout: float, allowed: float) -> None:
     """Refuse a readout that does not give the model's logits."""
     if not readout <= allowed:
         family = anatomy.family
+        path = family.final_norm
+        if path and submodule(anatomy.model, path) is None:
+            raise ModelError(
+                f"{anatomy}: readout identity fails, by {readout:.1e} of the largest logit (allowed {allowed:.0e}): "
+                f"the family's final_norm={path!r} leads nowhere in this model.{near_path(anatomy.model, path)} Give "
+                "the path of its final norm."
+            )
         raise ModelError(
             f"{anatomy}: readout identity fails: {family.final_norm} and {family.head} give logits that differ "
             f"from the model's by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the family "

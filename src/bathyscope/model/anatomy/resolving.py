@@ -129,6 +129,29 @@ def list_blocks(model: nn.Module, family: Family) -> list[nn.Module]:
     return blocks
 
 
+def require_paths(model: nn.Module, family: Family) -> None:
+    """Refuse a declaration of a user's own whose blocks or head are at a path that the model does not have.
+
+    A final norm may be absent; the readout identity tells whether one is missed.
+
+    Raises:
+        ModelError: names the argument, its path, and a near miss.
+    """
+    for argument, path in (*(("blocks", path) for path in family.block_lists), ("head", family.head)):
+        if submodule(model, path) is None:
+            _refuse_headless(model)
+            raise ModelError(
+                f"{family.name}: {argument}={path!r} of the Family that was given leads nowhere in "
+                f"{type(model).__name__}.{near_path(model, path)} Give the path of "
+                f"{'its list of blocks' if argument == 'blocks' else 'its unembedding'}."
+            )
+
+
+def near_path(model: nn.Module, path: str) -> str:
+    """Return a question for the path that may have been meant (leading blank), empty without one."""
+    return did_you_mean(path, [name for name, _ in model.named_modules() if name])
+
+
 def require_sites(model: nn.Module, family: Family) -> None:
     """Refuse a declaration of a user's own whose site of attention or MLP is in no block.
 
@@ -156,24 +179,29 @@ def require_sites(model: nn.Module, family: Family) -> None:
 def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
     module = submodule(model, path)
     if module is None:
-        task = re.search(r"For(SequenceClassification|TokenClassification|QuestionAnswering)$", type(model).__name__)
-        if task is not None:
-            raise ModelError(
-                f"{type(model).__name__} predicts no tokens: its head is one for {task[1]}, such as a reward model's. "
-                "Give the causal language model it was made from."
-            )
-        # as transformers names them: LlamaModel, GPT2Model
-        if getattr(model, "base_model", None) is model and type(model).__name__.endswith("Model"):
-            raise ModelError(
-                f"{type(model).__name__} is a model without a head; give the causal one, such as "
-                "AutoModelForCausalLM.from_pretrained gives."
-            )
+        _refuse_headless(model)
         raise ModelError(
             f"{family.name}: this model has no {path}. Its layout differs from the family's declaration "
             f"(bathyscope/model/anatomy/families); declare that of {type(model).__name__}: "
             "load(model, family=Family(...))."
         )
     return module
+
+
+def _refuse_headless(model: nn.Module) -> None:
+    """Refuse a model that predicts no tokens."""
+    task = re.search(r"For(SequenceClassification|TokenClassification|QuestionAnswering)$", type(model).__name__)
+    if task is not None:
+        raise ModelError(
+            f"{type(model).__name__} predicts no tokens: its head is one for {task[1]}, such as a reward model's. "
+            "Give the causal language model it was made from."
+        )
+    # as transformers names them: LlamaModel, GPT2Model
+    if getattr(model, "base_model", None) is model and type(model).__name__.endswith("Model"):
+        raise ModelError(
+            f"{type(model).__name__} is a model without a head; give the causal one, such as "
+            "AutoModelForCausalLM.from_pretrained gives."
+        )
 
 
 def count_entries(model: nn.Module, head: nn.Module, config: Any, family: Family) -> int:

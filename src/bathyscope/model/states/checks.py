@@ -13,7 +13,6 @@ What a file does not tell cannot be checked, and the run says so.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -24,6 +23,7 @@ from bathyscope.core.text import counted
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.anatomy.plain import vocabulary
 from bathyscope.model.anatomy.readout import NormKind, norm_kind
+from bathyscope.model.guessing import warn_of_worse_than_guesses
 from bathyscope.model.states.embedding import check_embedding
 from bathyscope.model.states.files import LOGPROBS, TOP1
 from bathyscope.model.states.folder import CONFIRMED, StatesFolder, StoredPrompt
@@ -190,14 +190,13 @@ def _warn_of_worse_than_guesses(states: StatesFolder, head: ServedHead, chosen: 
         following = torch.tensor(prompt.ids[1 : _TOKENS + 1])
         logits_TV = head.readout(states.states_of(prompt, _TOKENS)[:, -1]).double()[: len(following)]
         losses += (-logits_TV.log_softmax(-1).gather(-1, following[:, None])).flatten().tolist()
-    guesses = math.log(head.vocabulary)
-    mean = sum(losses) / max(1, len(losses))
-    if not mean <= guesses:
-        warn(
-            f"The head reads out the prompts' next tokens worse than equal guesses: {mean:.2f} nats a token against "
-            f"{guesses:.2f}. It may be of another model, its rows in another order, or the prompts no text of the "
-            f"model's kind; {TOP1} or {LOGPROBS} in the files would tell."
-        )
+    warn_of_worse_than_guesses(
+        "The head reads out",
+        sum(losses) / max(1, len(losses)),
+        head.vocabulary,
+        "It may be of another model, its rows in another order, or the prompts no text of the model's kind; "
+        f"{TOP1} or {LOGPROBS} in the files would tell.",
+    )
 
 
 def _cause(states: StatesFolder, head: ServedHead, chosen: Sequence[StoredPrompt]) -> str:
