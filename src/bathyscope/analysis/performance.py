@@ -237,8 +237,8 @@ def _warn_of_mixed_units(column: str, scores: NDArray[np.float64]) -> None:
     shares, percents = int((sizes <= 1).sum()), int((sizes > _PERCENT).sum())
     if shares and percents and shares + percents == len(sizes):
         warn(
-            f"{shares} of {len(sizes)} values of {column!r} are at most 1, and the others above {_PERCENT:g}: if some are "
-            "shares and others percent, the regression is of the mixture. Give all in one unit."
+            f"{shares} of {len(sizes)} values of {column!r} are at most 1, and the others above {_PERCENT:g}: if some "
+            "are shares and others percent, the regression is of the mixture. Give all in one unit."
         )
 
 

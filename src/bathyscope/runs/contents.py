@@ -184,8 +184,8 @@ class RunContents:
         """
         if measure not in self.measures and "variables" in self.cut:
             raise OptionError(
-                f"None of the chosen variables is of {measure!r}; they are of {', '.join(self.measures)}. Choose one of "
-                f"{measure!r}, or leave variables out."
+                f"None of the chosen variables is of {measure!r}; they are of {', '.join(self.measures)}. Choose one "
+                f"of {measure!r}, or leave variables out."
             )
         if measure not in self.measures:
             what = f"part of a run (selected by {', '.join(self.cut)})" if self.cut else "run"
