@@ -19,7 +19,7 @@ class StandIn:
 
     name = "small"
     max_tokens = None
-    vocabulary = None
+    vocabulary = predictable = None
     has_position_table = False
     edges = EdgeTokens()
 
