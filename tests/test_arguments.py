@@ -199,6 +199,22 @@ def test_unions_are_of_prompt_sets(sets: Any) -> None:
         (lambda: read_words(5, None), OptionError, "words=5 is no list"),
         (lambda: read_words(None, None), OptionError, "words=None is no list"),
         (lambda: bathyscope.Schedule.standard(4).drop_runs(1), OptionError, "runs=1 is no list of blocks"),
+        (lambda: bathyscope.Schedule.standard(4).drop_runs({1: 2}), OptionError, r"runs=\{1: 2\} is a dict, and only"),
+        (lambda: bathyscope.Schedule((0, 1, 2), 3, ({0: 1},)), OptionError, r"parallel=\{0: 1\} is a dict"),
+        (lambda: bathyscope.evaluate("m", {"arc_easy": 1}, ["standard"]), OptionError, r"tasks=\{'arc_easy': 1\} is a"),
+        (lambda: bathyscope.compare({"a": 1}), OptionError, r"runs=\{'a': 1\} is a dict"),
+        (lambda: bathyscope.join({"a": 1}, "b"), OptionError, r"parts=\{'a': 1\} is a dict"),
+        (lambda: read_words({"a": 1}, None), OptionError, r"words=\{'a': 1\} is a dict"),
+        (
+            lambda: bathyscope.course({"step1": 1}, prompts=[[1, 2]], out="none"),
+            OptionError,
+            r"checkpoints=\{'step1': 1\} is a dict",
+        ),
+        (
+            lambda: bathyscope.reproduce("hu2025", figures={"1": 1}),
+            OptionError,
+            r"figures=\{'1': 1\} is a dict, and only a list is read, without values; give one, such as \['1'\]\.",
+        ),
         (lambda: bathyscope.show("run", "lens", cluster=5), OptionError, "cluster takes a text; 5 given"),
         (lambda: bathyscope.survey("m", IDS, preset=""), OptionError, "Unknown preset ''"),
         (

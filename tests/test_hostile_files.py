@@ -243,6 +243,14 @@ CONFIGURATIONS: dict[str, tuple[dict[str, Any], str]] = {
     "rotation by kind": ({"rope_parameters": {"full_attention": {"rope_theta": math.inf}}}, "rope_theta: inf; rotary"),
     "norm": ({"rms_norm_eps": -1.0}, "rms_norm_eps: -1.0; a norm adds a finite number of 0 or more to what it takes"),
     "no number": ({"attention_multiplier": math.nan}, "attention_multiplier: nan; give the number of the original"),
+    "length": (
+        {"max_position_embeddings": 0},
+        "max_position_embeddings: 0; a prompt has at least 1 token, so give the",
+    ),
+    "length of text": (
+        {"text_config": {"max_position_embeddings": -1}},
+        "max_position_embeddings: -1; a prompt has at",
+    ),
     "labels": ({"num_labels": 10**9}, "num_labels: 1000000000; at most 100,000 are named"),
 }
 

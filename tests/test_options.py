@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import bathyscope
 from bathyscope.core.calls import checked
 from bathyscope.errors import OptionError
+from bathyscope.measures.of.skip import SkipOptions
 from bathyscope.options import Coverage, Distinct, Range, choices, coerce, convert_plain_values, items_of
 
 
@@ -237,6 +238,18 @@ def test_items_are_a_list_or_one_text() -> None:
     assert items_of(("lens",)) == ["lens"]
     with pytest.raises(OptionError, match=r"^3 is no list; give one, or a text with commas between its items\.$"):
         items_of(3)  # type: ignore[arg-type]
+
+
+def test_the_values_of_a_dict_are_not_dropped() -> None:
+    with pytest.raises(OptionError) as caught:
+        items_of({"lens": 1, "skip": 2})
+    assert str(caught.value) == (
+        "{'lens': 1, 'skip': 2} is a dict, and only a list is read, without values; give one, such as ['lens', 'skip']."
+    )
+    with pytest.raises(
+        OptionError, match=r"^Options of skip: parts=\{'block': 1\} is a dict, .* such as \['block'\]\.$"
+    ):
+        coerce(SkipOptions, {"parts": {"block": 1}}, "Options of skip")
 
 
 class Frame:

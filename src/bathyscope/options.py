@@ -120,11 +120,14 @@ class NoOptions:
     """The options of a measure that has none."""
 
 
-def items_of(value: str | Iterable[T]) -> list[T]:
+def items_of(value: str | Iterable[T], where: str = "") -> list[T]:
     """Return the items of a list; a single text stands for the names in it, with commas between them, as at a shell.
 
+    Args:
+        where: what the list is called in an error.
+
     Raises:
-        OptionError: neither.
+        OptionError: neither, or a dict, whose values would be dropped.
 
     Example:
         >>> items_of("lens, skip"), items_of(["lens"])
@@ -134,7 +137,20 @@ def items_of(value: str | Iterable[T]) -> list[T]:
         return [name.strip() for name in value.split(",") if name.strip()]  # type: ignore[misc]
     if not isinstance(value, Iterable):
         raise OptionError(f"{describe_value(value)} is no list; give one, or a text with commas between its items.")
+    require_no_dict(value, where)
     return list(value)
+
+
+def require_no_dict(value: object, where: str) -> None:
+    """Refuse a dict where a list is meant, since only its names would be read.
+
+    Raises:
+        OptionError: with the list of its names.
+    """
+    if isinstance(value, Mapping):
+        named = f"{where}={describe_value(value)}" if where else describe_value(value)
+        listed = describe_value(list(value))
+        raise OptionError(f"{named} is a dict, and only a list is read, without values; give one, such as {listed}.")
 
 
 def require_different(items: Sequence[Any], where: str) -> None:
@@ -343,7 +359,7 @@ def _convert_tuple(item_hint: Any, value: Any, where: str) -> tuple[Any, ...]:
     items = [value] if isinstance(value, int | float) else value
     if not isinstance(items, Iterable):
         raise OptionError(f"{where} takes a list; {describe_value(value)} given.")
-    items = items_of(items)
+    items = items_of(items, where)
     if typing.get_origin(item_hint) is tuple and any(isinstance(item, str | int | float) for item in items):
         # [3, 7] could be one list for all prompts, or a number for each
         raise OptionError(

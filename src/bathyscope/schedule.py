@@ -26,6 +26,7 @@ from bathyscope.core.schedule_text import (
     write_order,
 )
 from bathyscope.errors import OptionError, describe_value
+from bathyscope.options import require_no_dict
 
 
 @runtime_checkable
@@ -114,6 +115,7 @@ class Schedule:
         """Without several blocks, such as all runs of one block of a loop."""
         if isinstance(runs, str | bytes) or not isinstance(runs, Iterable):
             raise OptionError(f"runs={runs!r} is no list of blocks; give one, such as [1, 2].")
+        require_no_dict(runs, "runs")
         schedule = self
         for run in runs:
             schedule = schedule.drop(run)
@@ -280,6 +282,7 @@ class Schedule:
         """
         if isinstance(blocks, str | bytes) or not isinstance(blocks, Iterable):
             raise OptionError(f"A group of parallel blocks is a list such as [3, 4]; {describe_value(blocks)} given.")
+        require_no_dict(blocks, "parallel")
         group = [self._block(block, "parallel") for block in blocks]
         text = f"parallel:{'+'.join(map(str, group))}"
         named, runs = Counter(group), Counter(self.order)

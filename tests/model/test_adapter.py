@@ -505,3 +505,20 @@ def test_an_adapter_is_not_its_own_base(changed: Callable[..., Path]) -> None:
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "base_model_name_or_path": str(folder)}))
     with pytest.raises(ModelError, match="the base that it names is its own folder; give the model that it was train"):
         bathyscope.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("task", "words"), [("SEQ_CLS", "classifying texts"), ("TOKEN_CLS", "classifying tokens"), ("QUESTION_ANS", "mark")]
+)
+def test_an_adapter_of_another_task(task: str, words: str, changed: Callable[..., Path]) -> None:
+    """With its head it is no adapter of a language model; without, it may have been meant."""
+    folder = changed(settings=lambda written: written.update(task_type=task))
+    with pytest.warns(UserWarning, match=rf"was trained for {words}.* \(task_type: {task}\) and has no head for that;"):
+        bathyscope.load(folder)
+    stored = load_file(folder / "adapter_model.safetensors")
+    save_file({**stored, "base_model.model.score.weight": torch.zeros(2, 64)}, folder / "adapter_model.safetensors")
+    with pytest.raises(
+        ModelError, match=rf"of a model for {words}.* with a head for that \(score\.weight\)"
+    ) as refused:
+        bathyscope.load(folder)
+    assert str(refused.value).endswith("Give an adapter with task_type CAUSAL_LM.")

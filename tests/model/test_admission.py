@@ -76,6 +76,13 @@ def test_no_blocks() -> None:
     )
 
 
+@pytest.mark.parametrize(("name", "entry"), [("llama", "max_position_embeddings"), ("gpt2", "n_positions")])
+def test_no_length(name: str, entry: str) -> None:
+    hf = zoo.entry(name).build()
+    setattr(hf.config, entry, 0)
+    assert f" says {entry}: 0; a prompt has at least 1 token, so give the original's whole number of 1" in refused(hf)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_dynamic_int8_of_torch() -> None:
     hf = torch.ao.quantization.quantize_dynamic(zoo.entry("llama").build(), {nn.Linear}, dtype=torch.qint8)

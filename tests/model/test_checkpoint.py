@@ -10,11 +10,19 @@ from typing import Any
 import pytest
 import torch
 from support import zoo
-from transformers import AutoModel, AutoModelForCausalLM, LlamaForSequenceClassification
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    LlamaForSequenceClassification,
+)
 
 import bathyscope
 from bathyscope import ModelError
 from bathyscope.model import load, load_config, weight_hash
+from bathyscope.model.states.head import read_head
 from bathyscope.pages.head.answer import answer
 
 Altered = Callable[..., Path]
@@ -118,17 +126,57 @@ def test_no_blocks(altered: Altered, blocks: int) -> None:
 
 def test_a_base_model_and_a_classifier(saved: Path, tmp_path: Path) -> None:
     AutoModel.from_pretrained(saved).save_pretrained(tmp_path / "base")
-    assert "at random: lm_head.weight. A base model" in refused(tmp_path / "base")
+    assert refused(tmp_path / "base").endswith(
+        "at random: lm_head.weight. It was saved without its head (LlamaModel in its config.json); give the complete "
+        "causal language model."
+    )
     LlamaForSequenceClassification.from_pretrained(saved).save_pretrained(tmp_path / "classifier")
-    message = refused(tmp_path / "classifier")
-    assert "at random: lm_head.weight; it holds 1 tensor that the model does not know (score.weight)" in message
+    assert refused(tmp_path / "classifier").endswith(
+        "at random: lm_head.weight; it holds 1 tensor that the model does not know (score.weight). It is a classifier "
+        "(LlamaForSequenceClassification in its config.json); give the causal model that it was made from."
+    )
 
 
 def test_a_base_model_whose_head_is_tied_is_whole(tmp_path: Path) -> None:
     hf = zoo.entry("gpt2").build()
     assert hf.config.tie_word_embeddings
     hf.transformer.save_pretrained(tmp_path)
-    assert load(tmp_path).weight_hash == weight_hash(hf)
+    with pytest.warns(UserWarning, match=r"names a model without a head \(GPT2Model\); its embedding is read as the"):
+        model = load(tmp_path)
+    assert model.weight_hash == weight_hash(hf)
+    assert len(model.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    "kind", [AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoModelForQuestionAnswering]
+)
+def test_the_embedding_of_a_classifier_is_no_head(kind: Any, tmp_path: Path) -> None:
+    zoo.entry("gpt2").build().save_pretrained(tmp_path / "plain")
+    classifier = kind.from_pretrained(tmp_path / "plain")
+    classifier.save_pretrained(tmp_path / "classifier")
+    message = (
+        f"{tmp_path / 'classifier'} holds a classifier ({type(classifier).__name__} in its config.json) without a head "
+        "that predicts tokens: its embedding would pass for one. Give the causal language model that it was made from."
+    )
+    assert refused(tmp_path / "classifier") == message
+    assert refused(tmp_path / "classifier", placement="stream") == message
+    with pytest.raises(ModelError) as caught:
+        read_head(str(tmp_path / "classifier"), torch.float32)
+    assert str(caught.value) == message
+
+
+def test_a_language_model_that_is_said_to_be_a_classifier_is_measured_with_a_warning(altered: Altered) -> None:
+    folder = altered(config=lambda written: written.update(architectures=["LlamaForSequenceClassification"]))
+    with pytest.warns(
+        UserWarning, match=r"names a classifier \(LlamaForSequenceClassification\); measured is the langu"
+    ):
+        assert load(folder).warnings
+
+
+@pytest.mark.parametrize("architectures", [None, 3, [], [3], ["OwnModel", "OwnForCausalLM"], ["LlamaForCausalLM"]])
+def test_other_classes_are_not_spoken_of(architectures: Any, altered: Altered) -> None:
+    folder = altered(config=lambda written: written.update(architectures=architectures))
+    assert load(folder).warnings == ()
 
 
 @pytest.mark.parametrize("name", ["gpt2", "mixtral", "gpt_neo", "falcon", "bloom", "deepseek_v3", "gemma2", "mamba"])

@@ -12,8 +12,15 @@ from bathyscope.errors import StoreError
 
 _HEAD: Final = 1 << 12
 """Bytes at the beginning of a file in which its kind shows."""
-_PICTURE_MARKS: Final = (b">bathyscope depth</text>", b'class="bp-', b'<g id="figure_1">')
-"""Of a badge, of a depth profile, and of what matplotlib draws."""
+_PICTURE_MARKS: Final = {
+    # of a badge, of a depth profile, and of what matplotlib draws
+    ".svg": (b">bathyscope depth</text>", b'class="bp-', b'<g id="figure_1">'),
+    # of the metadata that every figure is written with
+    ".png": (b"Software\0bathyscope",),
+    ".pdf": (b"/Creator (bathyscope)",),
+    ".pgf": (b"%% Creator: Matplotlib, PGF backend",),
+}
+"""What is in every picture that was drawn here, by the ending of its name."""
 _PAGE_MARK: Final = b'<meta name="generator" content="bathyscope'
 
 
@@ -46,12 +53,12 @@ def require_own(path: Path, kind: str, is_own: Callable[[Path], object]) -> None
 
 
 def require_own_picture(path: Path) -> None:
-    """Refuse to replace an SVG file that was not drawn here; files of other formats do not say who drew them.
+    """Refuse to replace a picture that was not drawn here.
 
     Raises:
-        StoreError: another SVG file has this name.
+        StoreError: another file has this name.
     """
-    if path.suffix.lower() == ".svg":
+    if path.suffix.lower() in _PICTURE_MARKS:
         require_own(path, "a picture", _is_picture)
 
 
@@ -67,7 +74,7 @@ def require_own_page(path: Path) -> None:
 def _is_picture(path: Path) -> bool:
     with open_regular(path) as stream:
         content = stream.read()
-    return any(mark in content for mark in _PICTURE_MARKS)
+    return any(mark in content for mark in _PICTURE_MARKS[path.suffix.lower()])
 
 
 def _read_head(path: Path) -> bytes:

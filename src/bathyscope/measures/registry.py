@@ -79,7 +79,7 @@ def expand(requested: Iterable[Asked], without: Container[str] = ()) -> dict[str
     """
     declarations: dict[str, Declaration] = {}
     # Measures bring along those that they read from.
-    for item in items_of(requested):
+    for item in items_of(requested, "measures"):
         left_out = without if isinstance(item, str) and item == "all" else ()
         for declaration in (each for each in _declared(item) if each.name not in left_out):
             if declarations.setdefault(declaration.name, declaration) != declaration:

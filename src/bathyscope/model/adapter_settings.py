@@ -18,6 +18,14 @@ _PATTERNS: Final = ("target_modules", "exclude_modules", "feedforward_modules")
 _PATTERNS_OF_LAYERS: Final = ("layers_pattern",)
 _PATTERNS_BY_NAME: Final = ("rank_pattern", "alpha_pattern")
 """Settings whose keys are patterns of the ends of paths."""
+_OTHER_TASKS: Final = {
+    "SEQ_CLS": "classifying texts",
+    "TOKEN_CLS": "classifying tokens",
+    "QUESTION_ANS": "marking answers in a text",
+    "FEATURE_EXTRACTION": "embedding texts",
+}
+"""What peft calls the tasks of models that predict no tokens."""
+_HEADS: Final = ("score", "classifier", "qa_outputs")
 _REPLICATED: Final = "layer_replication"
 _DRAWN_BY: Final = "init_lora_weights"
 _ROUNDS: Final = re.compile(r"niter_0*([0-9]+)")
@@ -64,10 +72,11 @@ def require_consistent(name: str, settings: Mapping[str, Any], shapes: Mapping[s
         shapes: of its weights.
 
     Raises:
-        ModelError: a kind that the library does not know, or another rank than that of its matrices.
+        ModelError: a kind that the library does not know, another rank than that of its matrices, or a classifier's.
     """
     from peft import PeftType
 
+    _require_language(name, settings, shapes)
     kind = settings.get("peft_type")
     if kind is not None and kind not in {member.value for member in PeftType}:
         near = did_you_mean(str(kind), [member.value for member in PeftType])
@@ -84,6 +93,23 @@ def require_consistent(name: str, settings: Mapping[str, Any], shapes: Mapping[s
         )
     if kind == "LORA" and settings.get("lora_alpha") == 0 and not settings.get("alpha_pattern"):
         warn(f"The adapter {name} multiplies what it adds by lora_alpha=0: the model is its base, unchanged.")
+
+
+def _require_language(name: str, settings: Mapping[str, Any], tensors: Collection[str]) -> None:
+    """Refuse an adapter with the head of a classifier, and warn of one of another task that has none."""
+    task = settings.get("task_type")
+    if task not in _OTHER_TASKS:
+        return
+    heads = [tensor for tensor in tensors if tensor.rpartition(".")[0].split(".")[-1] in _HEADS]
+    if heads:
+        raise ModelError(
+            f"The adapter {name} is of a model for {_OTHER_TASKS[task]} (task_type: {task}), with a head for that "
+            f"({heads[0]}), and not of a language model. Give an adapter with task_type CAUSAL_LM."
+        )
+    warn(
+        f"The adapter {name} was trained for {_OTHER_TASKS[task]} (task_type: {task}) and has no head for that; it is "
+        "measured in the language model that it is put into. Is it the adapter that you mean?"
+    )
 
 
 def _require_few_blocks(name: str, replicated: object, tensors: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from torch.nn.modules import module as torch_module
 
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import config_of
+from bathyscope.model.anatomy.configurations import length_fault
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.plain import is_unpacked
 from bathyscope.model.kernels import require_steady_kernels
@@ -123,6 +124,9 @@ def require_measurable(hf: nn.Module) -> None:
     blocks = getattr(config_of(hf), "num_hidden_layers", None)
     if isinstance(blocks, int) and blocks < 1:
         raise ModelError(f"The configuration of {kind} asks for {blocks} blocks; a model has at least one.")
+    # entries alone: XLNet, whose positions are distances, computes a limit of -1 that stands nowhere
+    if (fault := length_fault(vars(config_of(hf)))) is not None:
+        raise ModelError(f"The configuration of {kind} says {fault}.")
     _require_weights_here(hf)
     _require_plain_tensors(hf)
     require_steady_kernels(hf)

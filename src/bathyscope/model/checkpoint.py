@@ -144,7 +144,7 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
         # only now are the files of a model on the hub here
         if folder is None:
             require_whole(_downloaded(name, revision), declared)
-        left_over = require_complete(name, hf, report)
+        left_over = require_complete(name, hf, report, declared.get("architectures"))
         if packed is not None:
             _name_source(hf, source, packed.folder)
             left_over = left_over or packed.warning

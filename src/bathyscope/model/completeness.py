@@ -7,6 +7,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError
+from bathyscope.model.classes import classifier_of, headless_of
 
 _SHOWN = 5
 _WRAPPERS = {
@@ -18,17 +19,22 @@ _WRAPPERS = {
 """What puts which words before the names of tensors, and how the model inside is saved."""
 
 
-def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) -> str | None:
+def require_complete(
+    name: str, hf: PreTrainedModel, report: Mapping[str, Any], architectures: object = None
+) -> str | None:
     """Refuse a model with weights that its checkpoint lacks, which the library would have drawn at random.
 
     Args:
         report: what the library says of names and shapes that do not fit.
+        architectures: the classes that the checkpoint's configuration names.
 
     Returns:
-        A sentence about tensors of the checkpoint that the model has no place for; None where all were used.
+        A sentence about tensors of the checkpoint that the model has no place for, or about the class that it was saved
+        by; None where all were used.
 
     Raises:
-        ModelError: tensors that are missing or of another shape.
+        ModelError: tensors that are missing or of another shape, or a classifier whose head is no other than its
+            embedding.
     """
     unexpected = set(report["unexpected_keys"])
     if report["mismatched_keys"]:
@@ -52,10 +58,58 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
         )
         raise ModelError(
             f"{name} lacks {_number(missing)} of its {type(hf).__name__}, which would be drawn at random: "
-            f"{_listed(missing)}{also}. A base model, a classifier or a checkpoint with other names or fewer blocks "
-            "than its configuration cannot be measured; give the complete causal language model."
+            f"{_listed(missing)}{also}. {_what_lacks_weights(hf, architectures)}"
         )
-    return _left_over(hf, unexpected) if unexpected else None
+    return _saved_by(name, hf, unexpected, architectures) or (_left_over(hf, unexpected) if unexpected else None)
+
+
+def require_own_head(name: str, architectures: object, tied: bool) -> None:
+    """Refuse a classifier whose unembedding is its embedding, which was trained to tell labels apart alone.
+
+    Raises:
+        ModelError: with the class that the configuration names.
+    """
+    classifier = classifier_of(architectures)
+    if classifier is not None and tied:
+        raise ModelError(
+            f"{name} holds a classifier ({classifier} in its config.json) without a head that predicts tokens: its "
+            "embedding would pass for one. Give the causal language model that it was made from."
+        )
+
+
+def _what_lacks_weights(hf: PreTrainedModel, architectures: object) -> str:
+    """Say what a checkpoint is that lacks weights, by the class that it was saved by where that tells it."""
+    classifier, headless = classifier_of(architectures), headless_of(architectures, hf)
+    if classifier is not None:
+        return f"It is a classifier ({classifier} in its config.json); give the causal model that it was made from."
+    if headless is not None:
+        return (
+            f"It was saved without its head ({headless} in its config.json); give the complete causal language model."
+        )
+    return (
+        "A base model, a classifier or a checkpoint with other names or fewer blocks than its configuration cannot be "
+        "measured; give the complete causal language model."
+    )
+
+
+def _saved_by(name: str, hf: PreTrainedModel, unexpected: set[str], architectures: object) -> str | None:
+    """Say by which class a checkpoint was saved that predicts no tokens, where its head is all there all the same."""
+    head: Any = hf.get_output_embeddings()
+    tied = head is not None and head.weight is getattr(hf.get_input_embeddings(), "weight", None)
+    # a head of labels is what a classifier has in the place of the other one
+    require_own_head(name, architectures, tied and bool(unexpected))
+    classifier, headless = classifier_of(architectures), headless_of(architectures, hf)
+    if classifier is not None:
+        return (
+            f"Its config.json names a classifier ({classifier}); measured is the language model whose weights are in "
+            f"the same files{', without ' + _listed(unexpected) if unexpected else ''}. Is it the model that you mean?"
+        )
+    if headless is not None and tied and not unexpected:
+        return (
+            f"Its config.json names a model without a head ({headless}); its embedding is read as the head, as its "
+            "configuration ties them. After other training, as of embeddings of texts, its predictions mean nothing."
+        )
+    return None
 
 
 def is_scattered(shape: Iterable[int]) -> bool:

@@ -16,6 +16,7 @@ from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 from bathyscope.model.adapter import find_adapter
+from bathyscope.model.anatomy.configurations import length_fault
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
 from bathyscope.model.load_errors import needs_code, reason_of, unloadable
@@ -46,7 +47,8 @@ def gguf_config(name: str, file: GgufFile) -> Any:
                 f"{transformers.__version__} cannot read; give the model's safetensors checkpoint."
             ) from error
         raise ModelError(unloadable(name, error)) from error
-    if (fault := _unusable_base(config.to_dict())) is not None:
+    header = config.to_dict()
+    if (fault := _unusable_base(header) or length_fault(header)) is not None:
         raise ModelError(f"{name} cannot be read: its header says {fault}.")
     # where a configuration was read from is no part of it
     if "_model_name_or_path" in vars(config):
@@ -145,7 +147,7 @@ def _require_modest(declared: Mapping[str, Any]) -> None:
     nested = declared.get("text_config")
     for config in (declared, *([nested] if isinstance(nested, Mapping) else [])):
         _require_no_kernels(config)
-        if (fault := _unusable_base(config) or _unusable_number(config)) is not None:
+        if (fault := _unusable_base(config) or _unusable_number(config) or length_fault(config)) is not None:
             raise OSError(f"its config.json says {fault}")
         labels = config.get("num_labels")
         if isinstance(labels, int) and labels > _MOST_LABELS:

@@ -13,6 +13,7 @@ from bathyscope.core.tables import html_table
 from bathyscope.errors import legible
 from bathyscope.model.adapter import Adapter
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
+from bathyscope.model.anatomy.configurations import LENGTHS
 from bathyscope.model.anatomy.measured_gaps import Checks
 from bathyscope.model.anatomy.plain import home_of, vocabulary
 from bathyscope.model.bundled import model_path
@@ -108,8 +109,7 @@ class Model:
     def max_tokens(self) -> int | None:
         """The longest prompt the model takes; None where the family sets no limit."""
         config = config_of(self.hf)
-        names = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "n_ctx")
-        limits = (int(getattr(config, name, None) or 0) for name in names)
+        limits = (int(getattr(config, name, None) or 0) for name in LENGTHS)
         # XLNet, whose positions are distances, has a limit of -1
         return next((limit for limit in limits if limit > 0), None)
 

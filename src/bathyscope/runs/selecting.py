@@ -10,6 +10,7 @@ import xarray as xr
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.labels import weighed_by
+from bathyscope.options import require_no_dict
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.merge import PROMPT
 
@@ -181,6 +182,7 @@ def is_by_place(dataset: xr.Dataset) -> bool:
 
 
 def _parts(some: Some) -> list[str]:
+    require_no_dict(some, "select")
     listed: Iterable[object] = (
         some.split(",") if isinstance(some, str) else some if isinstance(some, Iterable) else [some]
     )

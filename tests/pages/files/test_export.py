@@ -128,18 +128,22 @@ def test_a_figure_without_a_heading_keeps_no_room_for_one() -> None:
     assert not [text for text, _ in visible_texts(bare) if text == "model on data"]
 
 
+OWN = {"svg": b"<svg>mine</svg>", "png": b"\x89PNG\r\n\x1a\nmine", "pdf": b"%PDF-1.4\n<< /Creator (mine) >>"}
+
+
+@pytest.mark.parametrize("format_", OWN)
 @pytest.mark.parametrize("save", [save_figures, save_panels])
-def test_a_picture_of_the_users_own_is_not_replaced(save: Any, tmp_path: Path) -> None:
+def test_a_picture_of_the_users_own_is_not_replaced(save: Any, format_: str, tmp_path: Path) -> None:
     """Found before anything is drawn into the folder; what was drawn here before is replaced."""
-    written = save(SMALL, tmp_path, ["svg"])
-    assert save(SMALL, tmp_path, ["svg"]) == written
-    own = next(path for path in reversed(written) if path.suffix == ".svg")
+    written = save(SMALL, tmp_path, [format_])
+    assert save(SMALL, tmp_path, [format_]) == written
+    own = next(path for path in reversed(written) if path.suffix == f".{format_}")
     for path in written:
         path.unlink()
-    own.write_text("<svg>mine</svg>")
+    own.write_bytes(OWN[format_])
     with pytest.raises(StoreError, match=rf"{own.name}' exists and is not a picture that bathyscope wrote"):
-        save(SMALL, tmp_path, ["svg"])
-    assert own.read_text() == "<svg>mine</svg>"
+        save(SMALL, tmp_path, [format_])
+    assert own.read_bytes() == OWN[format_]
     assert os.listdir(tmp_path) == [own.name]
 
 

@@ -21,6 +21,7 @@ from bathyscope.analysis.depths.side import ComparedPrompts, chosen_estimators, 
 from bathyscope.analysis.options import Against, CompareOptions, Question, Unit
 from bathyscope.core.calls import takes
 from bathyscope.errors import OptionError, describe_value
+from bathyscope.options import require_no_dict
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.prompts.prompt import whole_number
 from bathyscope.prompts.prompts import copies_in_words
@@ -163,6 +164,7 @@ def _cluster_notes(sides: Sequence[ComparedPrompts], label: str | None) -> list[
 def _opened(runs: Sequence[Run | str | Path]) -> list[Run]:
     if not isinstance(runs, Iterable):
         raise OptionError(f"compare() takes a list of runs or of their folders, not {runs!r:.60}.")
+    require_no_dict(runs, "runs")
     # an array has no truth value, so it is listed before it is looked at
     listed = [] if isinstance(runs, Run | str | Path) else list(runs)
     if not listed:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bathyscope.errors import OptionError, PromptError, describe_value
+from bathyscope.options import require_no_dict
 from bathyscope.prompts.files import open_text
 from bathyscope.prompts.tokenizer import ask
 
@@ -37,6 +38,7 @@ def read_words(words: str | Path | Sequence[str], characters: int | None) -> lis
         return list(dict.fromkeys(matches))
     if not isinstance(words, Iterable):
         raise OptionError(f"words={describe_value(words)} is no list of words; give one, or a text file.")
+    require_no_dict(words, "words")
     for word in words:
         if not isinstance(word, str) or not word or len(word.split()) != 1 or word != word.strip():
             raise PromptError(f"{word!r} is no word; give texts without white space.")

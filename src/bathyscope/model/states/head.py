@@ -26,6 +26,7 @@ from bathyscope.model.anatomy.resolving import (
 )
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint_names import CheckpointNames
+from bathyscope.model.completeness import require_own_head
 from bathyscope.model.configuration import load_config
 from bathyscope.model.files import INDEX, SINGLE, indexed, list_names, places_of_weights
 from bathyscope.model.gguf import is_gguf
@@ -102,6 +103,7 @@ def read_head(
     """
     _require_checkpoint(name, revision)
     config = load_config(name, revision, trust_remote_code)
+    require_own_head(name, config.architectures, bool(config.get_text_config().tie_word_embeddings))
     outline = build_outline(name, config, dtype, trust_remote_code)
     family = _family_of(name, config)
     norm = submodule(outline, family.final_norm) if family.final_norm else None

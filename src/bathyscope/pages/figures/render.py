@@ -15,10 +15,11 @@ from bathyscope.pages.figures.kit import style
 from bathyscope.pages.options import FORMATS, PICTURE_FORMATS
 
 # matplotlib's files differ from run to run only by dates and random ids. The hash salt of ``render`` fixes the ids.
+# By who wrote them, files are told from a user's own before they are replaced (``core/own_files.py``).
 _NO_DATES: Final[dict[str, dict[str, Any]]] = {
-    "png": {"Software": None},
+    "png": {"Software": "bathyscope"},
     "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "pdf": {"CreationDate": None, "Creator": "bathyscope", "Producer": None},
     "pgf": {},
 }
 

@@ -31,7 +31,7 @@ def save_figures(
 
     Raises:
         OptionError: nothing to draw; a format other than png, svg and pdf; an argument of the wrong type.
-        StoreError: the folder cannot be written, or holds an SVG file of that name that was not drawn here.
+        StoreError: the folder cannot be written, or holds a picture of that name that was not drawn here.
     """
     check_options(options)
     check_formats(formats)
@@ -60,7 +60,7 @@ def save_side_by_side(
 
     Raises:
         OptionError: a format other than png, svg and pdf.
-        StoreError: the folder cannot be written, or holds an SVG file of that name that was not drawn here.
+        StoreError: the folder cannot be written, or holds a picture of that name that was not drawn here.
     """
     check_options(options)
     check_formats(formats)

@@ -27,7 +27,7 @@ def save_panels(
 
     Raises:
         OptionError: nothing to draw; a format other than png, svg and pdf; an argument of the wrong type.
-        StoreError: the folder cannot be written, or holds an SVG file of that name that was not drawn here.
+        StoreError: the folder cannot be written, or holds a picture of that name that was not drawn here.
     """
     import pandas as pd
 
@@ -42,9 +42,10 @@ def save_panels(
         write_output(written[-1], content)
 
     kinds, to_draw = figures_of(run), drawings(run, options)
-    for name, drawing in to_draw.items() if "svg" in formats else ():
+    for name, drawing in to_draw.items():
         for panel in drawing.panels:
-            require_own_picture(given_path(folder, "folder") / f"{name}.{panel.name}.svg")
+            for format_ in formats:
+                require_own_picture(given_path(folder, "folder") / f"{name}.{panel.name}.{format_}")
     for name, drawing in to_draw.items():
         for panel in drawing.panels:
             panel_figure = draw_panel(panel, PAGE if panel.size[0] > style.PAIRED_UP_TO else COLUMN)

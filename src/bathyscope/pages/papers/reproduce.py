@@ -14,6 +14,7 @@ from bathyscope.core.result import TabledResult
 from bathyscope.errors import ArgumentError, OptionError, describe_value, did_you_mean
 from bathyscope.model import load
 from bathyscope.model.options import require_one_process
+from bathyscope.options import items_of
 from bathyscope.pages.figures.render import check_formats
 from bathyscope.pages.options import PaperData, PaperTarget, ReproduceOptions
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
@@ -102,7 +103,7 @@ class Target:
 
     def figures(self, numbers: Sequence[object]) -> tuple[Figure, ...]:
         """Return the requested figures; a table has none, and refuses numbers."""
-        texts = [str(number) for number in numbers]
+        texts = [str(number) for number in items_of(numbers, "figures")]
         if self.table is None:
             return chosen_figures(self.paper, texts)
         if texts:

@@ -18,7 +18,7 @@ from bathyscope.core.strict import DAMAGED
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError, describe_value, warn
 from bathyscope.model import Model, alone, loaded
-from bathyscope.options import items_of
+from bathyscope.options import items_of, require_no_dict
 from bathyscope.prompts.harness.loading import Benchmark, files_of_tasks, load_benchmarks
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
@@ -79,6 +79,7 @@ def evaluate(
     """
     # called for its refusals, before a model is looked at
     files_of_tasks(data)
+    require_no_dict(tasks, "tasks")
     if not isinstance(schedules, Iterable | Plan):
         raise OptionError(f"schedules={describe_value(schedules)} is no list; give one, such as ['drop', 'swap'].")
     require_forms(schedules)

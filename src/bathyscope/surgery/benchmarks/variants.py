@@ -73,7 +73,7 @@ def require_forms(schedules: str | Scheduling | Sequence[str | Scheduling]) -> N
     Raises:
         OptionError: with what is allowed.
     """
-    several = [schedules] if isinstance(schedules, Scheduling) else items_of(schedules)
+    several = [schedules] if isinstance(schedules, Scheduling) else items_of(schedules, "schedules")
     for text in (item.strip() for item in several if isinstance(item, str)):
         if text not in (*_SEVERAL, "") and not _WINDOWS.match(text):
             _require_form(text)
@@ -92,7 +92,7 @@ def _require_form(text: str) -> None:
 
 def _schedule_texts(schedules: str | Scheduling | Sequence[str | Scheduling]) -> list[str]:
     """Return the schedules as text; a plan's is the one that it chose, one schedule however many blocks it drops."""
-    several = [schedules] if isinstance(schedules, Scheduling) else items_of(schedules)
+    several = [schedules] if isinstance(schedules, Scheduling) else items_of(schedules, "schedules")
     return [str(item.as_schedule()) if isinstance(item, Scheduling) else item.strip() for item in several]
 
 

@@ -80,7 +80,7 @@ def kinds_of(parts: Sequence[str] | str) -> tuple[str, ...]:
     """
     if not isinstance(parts, Iterable):
         raise OptionError(f"parts={describe_value(parts)} is not allowed. Give block, or attention and mlp.")
-    kinds = tuple(items_of(parts))
+    kinds = tuple(items_of(parts, "parts"))
     for part in kinds:
         if not isinstance(part, str) or part not in get_args(Part):
             raise OptionError(

@@ -17,6 +17,7 @@ from bathyscope.core.common_options import FOLDER_OF_RUN
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
+from bathyscope.options import require_no_dict
 from bathyscope.runs.difference import difference, is_withheld, listed, version_difference
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
 from bathyscope.runs.manifest import RANKS, RUN, FileEntry, Identity, Manifest, load_manifest
@@ -60,6 +61,7 @@ def join(parts: Sequence[str | Path], out: Annotated[str | Path, FOLDER_OF_RUN])
         raise OptionError(
             f"parts={describe_value(parts)} is no list of folders; give a list of those that survey(part=…) wrote."
         )
+    require_no_dict(parts, "parts")
     folders = [folder_path(part, "parts") for part in parts]
     if not folders:
         raise OptionError(

@@ -18,7 +18,7 @@ from bathyscope.model import Model, adapters_of, config_hash, load
 from bathyscope.model.options import require_loading, require_one_process
 from bathyscope.model.reading import tokenized
 from bathyscope.model.weights import configuration_difference
-from bathyscope.options import items_of
+from bathyscope.options import items_of, require_no_dict
 from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.folder import folder_path
@@ -97,8 +97,8 @@ def course(
     require_one_process(loading, "course")
     folder = folder_path(out, "out")
     require_course_folder(folder)
-    sources = _checkpoints(checkpoints, items_of(revisions))
-    names = items_of(measures)
+    sources = _checkpoints(checkpoints, items_of(revisions, "revisions"))
+    names = items_of(measures, "measures")
     reading: dict[str, Any] = {"beyond_context": beyond_context, "add_special_tokens": add_special_tokens, "chat": chat}
     request = Survey(names, seed=seed, **reading)
     # An iterator would be empty at the second checkpoint.
@@ -288,6 +288,7 @@ def _checkpoints(
             "folders, or a list of these."
         )
     else:
+        require_no_dict(checkpoints, "checkpoints")
         folders = [folder_path(path, "checkpoints") for path in checkpoints]
         _refuse_several_trainings(folders)
     if not folders and not isinstance(checkpoints, str | Path):

@@ -117,7 +117,7 @@ class Watch:
         require_share(max_share)
         step = None if step is None else whole("step", step)
         self.folder = folder_path(out, "out")
-        self._measures, self._max_share, self._seed = items_of(measures), max_share, seed
+        self._measures, self._max_share, self._seed = items_of(measures, "measures"), max_share, seed
         self._model, self._tokenizer, self._progress = model, tokenizer, progress
         self._steps = None if steps is None else whole("steps", steps)
         self.run: Run | None = None
