@@ -100,6 +100,26 @@ def test_the_checks_decide_on_a_family_of_ones_own() -> None:
         load(unknown.build(), family=replace(OWN, final_norm="trunk.last_nrm"))
 
 
+@pytest.mark.parametrize("name", ["llama", "mixtral", "gpt2"])
+def test_attention_and_mlp_that_are_exchanged(name: str) -> None:
+    hf = zoo.entry(name).build()
+    declared = family_for(name if name == "gpt2" else "llama")
+    assert declared is not None
+    load(hf, family=replace(declared, name="own"))
+    with pytest.raises(
+        ModelError, match=r"attention and mlp of the Family .* are exchanged: .*attn .*reads other tokens"
+    ):
+        load(hf, family=replace(declared, name="own", attention=declared.mlp, mlp=declared.attention))
+
+
+def test_parts_that_both_read_other_tokens_are_left_alone() -> None:
+    hf = zoo.entry("rwkv").build()
+    declared = family_for("rwkv")
+    assert declared is not None
+    load(hf, family=replace(declared, name="own"))
+    load(hf, family=replace(declared, name="own", attention=declared.mlp, mlp=declared.attention))
+
+
 def test_a_family_that_is_none() -> None:
     with pytest.raises(ModelError, match=r"family=.llama. is no Family; give bathyscope\.extend\.Family"):
         load(zoo.build("llama"), family="llama")  # type: ignore[arg-type]

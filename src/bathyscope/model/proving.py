@@ -12,6 +12,7 @@ from bathyscope.model.admission import (
 )
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.checks import check
+from bathyscope.model.anatomy.exchanged import require_parts_in_place
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.generic import family_of
 from bathyscope.model.anatomy.measured_gaps import Checks
@@ -102,6 +103,8 @@ def check_anatomy(name: str, hf: nn.Module, family: Family | None) -> tuple[Anat
             with seeded_states(hf):
                 # one rank's rounding decides for all which rows are computed
                 checks = agreed(check(anatomy))
+                if family is not None:
+                    require_parts_in_place(anatomy)
     # models of unknown code fail in as many ways as there is code; each means that they cannot be replayed
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
         if isinstance(error, ModelError):
