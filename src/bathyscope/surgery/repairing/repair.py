@@ -164,7 +164,7 @@ def _require_unchanged(plan: Plan, trial: Trial, sources: Mapping[str, object], 
         is_named = isinstance(plain, str) or (isinstance(plain, list) and all(isinstance(row, dict) for row in plain))
         if changed[role] and is_named and plain == plan.source(role):
             raise PromptError(
-                f"The {role} prompts, {elided(repr(plain), 80)}, are others now than when {plan.left_out} "
+                f"The {role} prompts, {elided(repr(plain), 240)}, are others now than when {plan.left_out} "
                 "was chosen, so that the plan says nothing of them. Restore the file, prune again, or give the model "
                 f"and its blocks in place of the plan: MODEL, {plan.left_out!r} (--schedule {plan.left_out})."
             )
