@@ -25,12 +25,14 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
         report: what the library says of names and shapes that do not fit.
 
     Returns:
-        A sentence about tensors of the checkpoint that the model has no place for; None where all were used.
+        Sentences about tensors of the checkpoint that the model has no place for, or that its configuration ties; None
+        where all were used as it says.
 
     Raises:
         ModelError: tensors that are missing or of another shape.
     """
     unexpected = set(report["unexpected_keys"])
+    untied = _untie_configuration(hf)
     if report["mismatched_keys"]:
         if all(is_scattered(in_file) for _, in_file, _ in report["mismatched_keys"]):
             raise ModelError(scattered(name))
@@ -55,7 +57,31 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
             f"{_listed(missing)}{also}. A base model, a classifier or a checkpoint with other names or fewer blocks "
             "than its configuration cannot be measured; give the complete causal language model."
         )
-    return _left_over(hf, unexpected) if unexpected else None
+    return join_sentences(_left_over(hf, unexpected) if unexpected else None, untied)
+
+
+def join_sentences(*sentences: str | None) -> str | None:
+    """Return what several parts have to say as one text; None where none of them says anything."""
+    return " ".join(sentence for sentence in sentences if sentence) or None
+
+
+def _untie_configuration(hf: PreTrainedModel) -> str | None:
+    """Say that a checkpoint has a head of its own which its configuration ties; None where both agree.
+
+    The library loads such a head untied. The configuration in memory is made to say so too, since whatever is built
+    from it would be tied.
+    """
+    config = hf.config.get_text_config()
+    declared = hf.get_expanded_tied_weights_keys(all_submodels=True)
+    untied = sorted(declared.keys() - hf.all_tied_weights_keys.keys())
+    if not untied:
+        return None
+    if not hf.all_tied_weights_keys:
+        hf.config.tie_word_embeddings = config.tie_word_embeddings = False
+    return (
+        f"The checkpoint holds {_listed(untied)} with other values than {declared[untied[0]]}, and its configuration "
+        "says tie_word_embeddings: true; both were read, untied. Set it to false in config.json, or remove the tensor."
+    )
 
 
 def is_scattered(shape: Iterable[int]) -> bool:
