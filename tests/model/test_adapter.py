@@ -499,6 +499,18 @@ def test_modules_to_save_are_a_list_of_names(setting: Any, changed: Callable[...
         bathyscope.load(folder)
 
 
+def test_an_adapter_whose_base_was_moved_names_itself(changed: Callable[..., Path], saved: Path) -> None:
+    folder = changed(lambda settings: settings.update(base_model_name_or_path="/no/such/base"))
+    with pytest.raises(ModelError) as caught:
+        bathyscope.load(folder)
+    assert str(caught.value) == (
+        f"The adapter {folder} names in its adapter_config.json a base that cannot be read: There is no folder "
+        "/no/such/base. Give a checkpoint folder or a hub name such as Qwen/Qwen2.5-1.5B. If the base was moved, give "
+        "its folder (base=, --base)."
+    )
+    assert bathyscope.load(folder, base=saved).n_blocks == 5
+
+
 def test_an_adapter_is_not_its_own_base(changed: Callable[..., Path]) -> None:
     folder = changed()
     settings = folder / "adapter_config.json"

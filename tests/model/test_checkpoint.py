@@ -245,3 +245,29 @@ def test_weights_begin_at_a_cache_line_whatever_file_they_came_from(saved: Path)
     hf = load(saved).hf
     assert all(value.data_ptr() % 64 == 0 for value in hf.parameters())
     assert all(torch.equal(value, hf.state_dict()[name]) for name, value in mapped.state_dict().items())
+
+
+def test_a_head_of_its_own_that_the_configuration_ties_is_told(altered: Altered, tmp_path: Path) -> None:
+    folder = altered(config=lambda written: written.update(tie_word_embeddings=True))
+    for placement in ("resident", "stream"):
+        with pytest.warns(UserWarning, match="holds lm_head.weight with other values than model.embed_tokens.weight"):
+            model = load(folder, placement=placement)
+        assert model.warnings == (
+            "The checkpoint holds lm_head.weight with other values than model.embed_tokens.weight, and its "
+            "configuration says tie_word_embeddings: true; both were read, untied. Set it to false in config.json, or "
+            "remove the tensor.",
+        )
+        assert model.hf.config.tie_word_embeddings is False
+    with pytest.warns(UserWarning, match="both were read, untied"):
+        run = bathyscope.survey(folder, [[5, 6, 7]], ["drop"], tmp_path / "run", schedule="drop:1", progress=False)
+    assert run.n_blocks == 4
+
+
+def test_two_bases_of_rotary_frequencies_are_told(altered: Altered) -> None:
+    def change(written: dict[str, Any]) -> None:
+        written["rope_parameters"] = {"rope_type": "default", "rope_theta": 500000.0}
+        written["rope_theta"] = 10000.0
+
+    message = "says rope_theta: 10000.0 and, in rope_parameters, rope_theta: 500000.0; the model uses 500000.0. Remove"
+    with pytest.warns(UserWarning, match=message):
+        load(altered(config=change))

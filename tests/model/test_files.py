@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from support import waves
+from torch import Tensor
 
 import bathyscope
 from bathyscope import ModelError
@@ -189,3 +191,49 @@ def test_hundreds_of_blocks_that_no_file_has_are_refused_before_they_are_built(t
             ModelError, match=r"declares num_hidden_layers: 9,000, and its weights are those of at most \d "
         ):
             require_whole(folder, config)
+
+
+def _sharded(folder: Path, doubled: Tensor | None = None) -> dict[str, Any]:
+    """Save an altered model's tensors in two files with an index; the first may hold a tensor of the second too."""
+    tensors = load_file(folder / "model.safetensors")
+    names = sorted(tensors)
+    parts = {"model-00001-of-00002.safetensors": names[:3], "model-00002-of-00002.safetensors": names[3:]}
+    places = {name: file for file, inside in parts.items() for name in inside}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    extra = {} if doubled is None else {names[3]: doubled}
+    for file, inside in parts.items():
+        stored = {name: tensors[name] for name in inside}
+        save_file({**stored, **(extra if names[3] not in stored else {})}, folder / file, metadata={"format": "pt"})
+    return {"name": names[3], "tensor": tensors[names[3]]}
+
+
+def test_two_sets_of_weights_in_one_folder(altered: Altered) -> None:
+    folder = altered()
+    changed = _sharded(folder)
+    assert load(folder).n_blocks  # the shards hold the same weights
+    tensors = load_file(folder / "model.safetensors")
+    save_file({**tensors, changed["name"]: changed["tensor"] + 1}, folder / "model.safetensors", {"format": "pt"})
+    assert (
+        f"holds two sets of weights that differ ({changed['name']}): model.safetensors, and 2 files of "
+        "model.safetensors.index.json (model-00001-of-00002.safetensors and 1 more). Remove model.safetensors, or that "
+        "index and its files, whichever is not the model."
+    ) in refused(folder)
+    for shard in folder.glob("model-0*"):
+        shard.unlink()
+    assert load(folder).n_blocks  # an index alone is no second set
+
+
+def test_a_tensor_in_two_shards(altered: Altered) -> None:
+    folder = altered()
+    twice = _sharded(folder)
+    _sharded(folder, twice["tensor"])
+    (folder / "model.safetensors").rename(folder / "whole.backup")
+    assert load(folder).n_blocks
+    (folder / "whole.backup").rename(folder / "model.safetensors")
+    _sharded(folder, twice["tensor"] + 1)
+    (folder / "model.safetensors").unlink()
+    message = refused(folder)
+    assert message == (
+        f"{folder} stores {twice['name']} twice with different values, in model-00001-of-00002.safetensors and "
+        "model-00002-of-00002.safetensors. Remove it from one of them, or save the model again (save_pretrained)."
+    )

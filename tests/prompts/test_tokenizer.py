@@ -103,6 +103,13 @@ def test_unusable(folder: Callable[..., Path], tmp_path: Path) -> None:
         load_tokenizer(tmp_path)
 
 
+def test_damaged_settings_are_named(folder: Callable[..., Path], backend: Callable[..., Tokenizer]) -> None:
+    file = folder("llama", backend()) / "tokenizer_config.json"
+    file.write_text(file.read_text()[:-5])
+    with pytest.raises(ModelError, match=r"cannot be loaded: tokenizer_config\.json is damaged \(.*\)\. Restore it"):
+        load_tokenizer(file.parent)
+
+
 def test_hub_name_from_the_cache(tmp_path: Path, backend: Callable[..., Tokenizer]) -> None:
     own = backend()
     own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)

@@ -26,6 +26,7 @@ from bathyscope.model.adapter_settings import require_bounded, require_consisten
 from bathyscope.model.admission import without_adapter
 from bathyscope.model.files import ADAPTER, INDEX, SINGLE, list_names, require_own_files
 from bathyscope.model.load_errors import joined
+from bathyscope.model.place import folder_of
 
 WEIGHTS: Final = "adapter_model.safetensors"
 _PICKLE: Final = "adapter_model.bin"
@@ -160,8 +161,25 @@ def find_adapter(name: str, revision: str | None = None, base: str | Path | None
             f"{name} is an adapter, and the base that it names is its own folder; give the model that it was trained "
             "on (base=, --base)."
         )
+    if base is None:
+        _require_base_here(name, chosen)
     revised = settings.get("revision") if base is None else None
     return Adapter(name, folder, chosen, revised if isinstance(revised, str) and revised else None, _rank_of(settings))
+
+
+def _require_base_here(name: str, base: str) -> None:
+    """Refuse an adapter whose file names a base that cannot be where it says.
+
+    Raises:
+        ModelError: names the adapter and its file, which the user may never have read.
+    """
+    try:
+        folder_of(base)
+    except ModelError as error:
+        raise ModelError(
+            f"The adapter {name} names in its {ADAPTER} a base that cannot be read: {error} If the base was moved, "
+            "give its folder (base=, --base)."
+        ) from error
 
 
 def _rank_of(settings: Mapping[str, Any]) -> int:

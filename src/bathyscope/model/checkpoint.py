@@ -18,8 +18,8 @@ from bathyscope.core.gguf_headers import quick_headers
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError
 from bathyscope.model.classes import class_for
-from bathyscope.model.completeness import require_complete
-from bathyscope.model.configuration import GENERATION_NAME, gguf_config, read_declared
+from bathyscope.model.completeness import join_sentences, require_complete
+from bathyscope.model.configuration import GENERATION_NAME, contradicting_bases, gguf_config, read_declared
 from bathyscope.model.files import ADAPTER, INDEX, indexed, require_own_base, require_whole
 from bathyscope.model.gguf import GgufFile
 from bathyscope.model.load_errors import loading_errors, unloadable, without_bar, without_gguf_bar
@@ -61,7 +61,7 @@ class Checkpoint:
     """A causal language model with every weight from its files.
 
     Args:
-        left_over: a sentence about tensors of the files that the model has no place for; None = all were used.
+        left_over: sentences about what of the files was not used, or not as its configuration says; None = all was.
         packing: how its files have packed the weights, which were unpacked; None = they are plain.
     """
 
@@ -148,6 +148,7 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
         if packed is not None:
             _name_source(hf, source, packed.folder)
             left_over = left_over or packed.warning
+        left_over = join_sentences(left_over, contradicting_bases(declared, hf.config))
         if rewritten is None and not request.split:
             cast(nn.Module, hf).to(device)
         align(hf)

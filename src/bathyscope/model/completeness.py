@@ -29,14 +29,15 @@ def require_complete(
         architectures: the classes that the checkpoint's configuration names.
 
     Returns:
-        A sentence about tensors of the checkpoint that the model has no place for, or about the class that it was saved
-        by; None where all were used.
+        Sentences about tensors of the checkpoint that the model has no place for, about the class that it was saved by,
+        and about those that its configuration ties; None where all were used as it says.
 
     Raises:
         ModelError: tensors that are missing or of another shape, or a classifier whose head is no other than its
             embedding.
     """
     unexpected = set(report["unexpected_keys"])
+    untied = _untie_configuration(hf)
     if report["mismatched_keys"]:
         if all(is_scattered(in_file) for _, in_file, _ in report["mismatched_keys"]):
             raise ModelError(scattered(name))
@@ -60,7 +61,8 @@ def require_complete(
             f"{name} lacks {_number(missing)} of its {type(hf).__name__}, which would be drawn at random: "
             f"{_listed(missing)}{also}. {_what_lacks_weights(hf, architectures)}"
         )
-    return _saved_by(name, hf, unexpected, architectures) or (_left_over(hf, unexpected) if unexpected else None)
+    left_over = _saved_by(name, hf, unexpected, architectures) or (_left_over(hf, unexpected) if unexpected else None)
+    return join_sentences(left_over, untied)
 
 
 def require_own_head(name: str, architectures: object, tied: bool) -> None:
@@ -110,6 +112,30 @@ def _saved_by(name: str, hf: PreTrainedModel, unexpected: set[str], architecture
             "configuration ties them. After other training, as of embeddings of texts, its predictions mean nothing."
         )
     return None
+
+
+def join_sentences(*sentences: str | None) -> str | None:
+    """Return what several parts have to say as one text; None where none of them says anything."""
+    return " ".join(sentence for sentence in sentences if sentence) or None
+
+
+def _untie_configuration(hf: PreTrainedModel) -> str | None:
+    """Say that a checkpoint has a head of its own which its configuration ties; None where both agree.
+
+    The library loads such a head untied. The configuration in memory is made to say so too, since whatever is built
+    from it would be tied.
+    """
+    config = hf.config.get_text_config()
+    declared = hf.get_expanded_tied_weights_keys(all_submodels=True)
+    untied = sorted(declared.keys() - hf.all_tied_weights_keys.keys())
+    if not untied:
+        return None
+    if not hf.all_tied_weights_keys:
+        hf.config.tie_word_embeddings = config.tie_word_embeddings = False
+    return (
+        f"The checkpoint holds {_listed(untied)} with other values than {declared[untied[0]]}, and its configuration "
+        "says tie_word_embeddings: true; both were read, untied. Set it to false in config.json, or remove the tensor."
+    )
 
 
 def is_scattered(shape: Iterable[int]) -> bool:

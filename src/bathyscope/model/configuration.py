@@ -31,7 +31,8 @@ _MOST_LABELS = 100_000
 """Whose names the library writes out, and which no language model has."""
 _IMPLEMENTATIONS = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
 """Entries by which the library fetches a kernel from the hub and runs it, where they name a repository."""
-_ROTARY_BASES = ("rope_theta", "rope_local_base_freq", "local_rope_theta", "global_rope_theta", "rotary_emb_base")
+_BASE = "rope_theta"
+_ROTARY_BASES = (_BASE, "rope_local_base_freq", "local_rope_theta", "global_rope_theta", "rotary_emb_base")
 _WORD = re.compile(r"\w*")
 
 
@@ -166,6 +167,26 @@ def _unusable_base(config: Mapping[str, Any]) -> str | None:
             if isinstance(base, int | float) and not 0 < base < math.inf:
                 return f"{name}: {base}; rotary frequencies are powers of a finite number above 0"
     return None
+
+
+def contradicting_bases(declared: Mapping[str, Any], config: Any) -> str | None:
+    """Say which of two bases of rotary frequencies was used, where a configuration has both; None where it does not.
+
+    Args:
+        declared: the configuration as it was written.
+        config: what the library made of it.
+    """
+    nested = declared.get("text_config")
+    written = nested if isinstance(nested, Mapping) else declared
+    rotation = written.get("rope_parameters")
+    bases = (written.get(_BASE), rotation.get(_BASE) if isinstance(rotation, Mapping) else None)
+    if None in bases or bases[0] == bases[1]:
+        return None
+    used = (getattr(config.get_text_config(), "rope_parameters", None) or {}).get(_BASE)
+    return (
+        f"The config.json says {_BASE}: {elided(bases[0], 40)} and, in rope_parameters, {_BASE}: "
+        f"{elided(bases[1], 40)}; the model uses {used}. Remove the one that is not meant."
+    )
 
 
 def _unusable_number(config: Mapping[str, Any]) -> str | None:

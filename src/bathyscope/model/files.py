@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from bathyscope.core.foreign import MOST, MOST_TEXT, open_regular, read_regular,
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
+from bathyscope.model.streaming.files import CheckpointFile
 
 ADAPTER = "adapter_config.json"
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -24,6 +25,10 @@ _TEMPLATES = "additional_chat_templates"
 """The one folder of a checkpoint that its tokenizer reads."""
 _BLOCKS = "num_hidden_layers"
 _MANY_BLOCKS = 500
+_COMPARED_BYTES = 4096
+"""Of each tensor of two sets of weights."""
+_READ_AT_ONCE = 1 << 24
+"""Bytes of a tensor that is compared with another one."""
 _LFS = b"version https://git-lfs"
 
 
@@ -34,14 +39,18 @@ def require_whole(folder: Path, declared: Mapping[str, Any]) -> None:
         declared: the configuration as it was written.
 
     Raises:
-        ModelError: names the file, and the tensor where it is one.
+        ModelError: names the file, and the tensor where it is one; also two sets of weights in one folder, and a tensor
+            with several values.
     """
     names = indexed(folder)
     quantised = declared.get("quantization_config") is not None
-    stored: set[str] = set()
-    for name in [SINGLE] if (folder / SINGLE).is_file() else names:
+    is_single = (folder / SINGLE).is_file()
+    stored: dict[str, str] = {}
+    for name in [SINGLE] if is_single else names:
         tensors = _header(folder / name)
-        stored |= tensors.keys()
+        for tensor in sorted(stored.keys() & tensors.keys()):
+            _require_same_bytes(folder, tensor, stored[tensor], name)
+        stored |= dict.fromkeys(tensors, name)
         for tensor, kind in tensors.items():
             if not quantised and tensor.endswith("weight") and kind in _WHOLE_NUMBERS:
                 raise ModelError(
@@ -49,8 +58,68 @@ def require_whole(folder: Path, declared: Mapping[str, Any]) -> None:
                     "quantisation, so that their scales would be left out; give the checkpoint with its "
                     "quantization_config, or one in floating point."
                 )
-
+    if is_single:
+        _require_one_set(folder, [name for name in names if name != SINGLE and (folder / name).is_file()])
     _require_stored_blocks(folder, stored, declared)
+
+
+def _require_one_set(folder: Path, shards: Sequence[str]) -> None:
+    """Refuse a folder with other weights in its single file than in the shards of its index; the library reads one.
+
+    Of each tensor only its beginning is compared, so that a large model is not read twice.
+
+    Args:
+        shards: the files of the index that are in the folder.
+
+    Raises:
+        ModelError: names both, and the first tensor that differs.
+    """
+    if not shards:
+        return
+    single = CheckpointFile(folder / SINGLE)
+    sharded = {tensor: file for file in (CheckpointFile(folder / name) for name in shards) for tensor in file.places}
+    for tensor in sorted(single.places.keys() | sharded.keys()):
+        in_both = tensor in single.places and tensor in sharded
+        if not in_both or _begins(single, tensor) != _begins(sharded[tensor], tensor):
+            count = "file" if len(shards) == 1 else "files"
+            raise ModelError(
+                f"{folder} holds two sets of weights that differ ({tensor}): {SINGLE}, and {len(shards)} {count} of "
+                f"{INDEX} ({list_names(shards, 1)}). Remove {SINGLE}, or that index and its files, whichever is not "
+                "the model."
+            )
+
+
+def _begins(file: CheckpointFile, tensor: str) -> tuple[object, ...]:
+    """Return a tensor's type and shape, and its first bytes."""
+    place = file.places[tensor]
+    with file.reading() as stream:
+        stream.seek(place.start)
+        return place.dtype, place.shape, stream.read(min(_COMPARED_BYTES, place.stop - place.start))
+
+
+def _require_same_bytes(folder: Path, tensor: str, first: str, second: str) -> None:
+    """Refuse two shards that hold a tensor with different values: which of them is read depends on the placement.
+
+    Raises:
+        ModelError: names the tensor and both files.
+    """
+    files = [CheckpointFile(folder / name) for name in (first, second)]
+    places = [file.places[tensor] for file in files]
+    is_same = len({(place.dtype, place.shape, place.stop - place.start) for place in places}) == 1
+    if is_same:
+        with files[0].reading() as first_stream, files[1].reading() as second_stream:
+            for stream, place in zip((first_stream, second_stream), places):
+                stream.seek(place.start)
+            left = places[0].stop - places[0].start
+            while left and is_same:
+                count = min(left, _READ_AT_ONCE)
+                is_same = first_stream.read(count) == second_stream.read(count)
+                left -= count
+    if not is_same:
+        raise ModelError(
+            f"{folder} stores {tensor} twice with different values, in {first} and {second}. Remove it from one of "
+            "them, or save the model again (save_pretrained)."
+        )
 
 
 def _require_stored_blocks(folder: Path, tensors: Collection[str], declared: Mapping[str, Any]) -> None:

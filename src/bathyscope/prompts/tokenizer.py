@@ -10,8 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from bathyscope.core.foreign import read_regular
 from bathyscope.core.gguf_headers import quick_headers
 from bathyscope.core.network import cache_alone_without_network
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, PromptError, warn
 from bathyscope.prompts.tokenizer_growth import require_little_growth
@@ -28,6 +30,8 @@ VOCABULARY_FILES = (
     *("sentencepiece.bpe.model", "vocab.json", "vocab.txt"),
 )
 """Files that hold a vocabulary; a folder with none of them has no tokenizer."""
+_SETTINGS: Final = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json")
+"""Files of JSON that are read next to a vocabulary."""
 
 PROBE = (
     "Once upon a time there weren't 1,234 e-mails  in the café's inbox.\n\n\tdef f(x):\n        return x**2"
@@ -85,6 +89,7 @@ def load_tokenizer(
         raise
     # transformers raises whatever its parsers raise; all mean that there is no usable tokenizer.
     except Exception as error:
+        _require_settings(folder)
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
         if isinstance(error, LookupError | AttributeError | TypeError):
             # the library's own code has failed on an entry, and says nothing of which file
@@ -110,6 +115,23 @@ def load_tokenizer(
             "model's tokenizer.json, or give token ids as prompts."
         )
     return chosen
+
+
+def _require_settings(folder: Path) -> None:
+    """Refuse settings next to a tokenizer that are no JSON, of which the library does not say which file it read.
+
+    Raises:
+        ModelError: names the file.
+    """
+    for file in (folder / name for name in _SETTINGS if (folder / name).is_file()):
+        try:
+            read_json(read_regular(file, folder))
+        except DAMAGED as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ModelError(
+                f"The tokenizer of {folder} cannot be loaded: {file.name} is damaged ({elided(reason, 120)}). Restore "
+                "it, or download it again; prompts of token ids need no tokenizer."
+            ) from error
 
 
 def load_gguf_tokenizer(file: Path) -> PreTrainedTokenizerBase:
