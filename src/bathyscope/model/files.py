@@ -1,11 +1,13 @@
 """The files of a checkpoint, looked at before any of them is loaded."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
@@ -13,7 +15,9 @@ from bathyscope.core.foreign import MOST, MOST_TEXT, open_regular, read_regular,
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
-from bathyscope.model.streaming.files import CheckpointFile
+
+if TYPE_CHECKING:
+    from bathyscope.model.streaming.files import CheckpointFile
 
 ADAPTER = "adapter_config.json"
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -76,8 +80,8 @@ def _require_one_set(folder: Path, shards: Sequence[str]) -> None:
     """
     if not shards:
         return
-    single = CheckpointFile(folder / SINGLE)
-    sharded = {tensor: file for file in (CheckpointFile(folder / name) for name in shards) for tensor in file.places}
+    single = _opened(folder / SINGLE)
+    sharded = {tensor: file for file in (_opened(folder / name) for name in shards) for tensor in file.places}
     for tensor in sorted(single.places.keys() | sharded.keys()):
         in_both = tensor in single.places and tensor in sharded
         if not in_both or _begins(single, tensor) != _begins(sharded[tensor], tensor):
@@ -87,6 +91,12 @@ def _require_one_set(folder: Path, shards: Sequence[str]) -> None:
                 f"{INDEX} ({list_names(shards, 1)}). Remove {SINGLE}, or that index and its files, whichever is not "
                 "the model."
             )
+
+
+def _opened(path: Path) -> CheckpointFile:
+    from bathyscope.model.streaming.files import CheckpointFile  # needs torch, which the names of files do not
+
+    return CheckpointFile(path)
 
 
 def _begins(file: CheckpointFile, tensor: str) -> tuple[object, ...]:
@@ -103,7 +113,7 @@ def _require_same_bytes(folder: Path, tensor: str, first: str, second: str) -> N
     Raises:
         ModelError: names the tensor and both files.
     """
-    files = [CheckpointFile(folder / name) for name in (first, second)]
+    files = [_opened(folder / name) for name in (first, second)]
     places = [file.places[tensor] for file in files]
     is_same = len({(place.dtype, place.shape, place.stop - place.start) for place in places}) == 1
     if is_same:

@@ -89,7 +89,7 @@ def test_a_variable_is_drawn_like_its_panel(run: bathyscope.Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"panel": 3}, "panel takes a text; 3 given."),
+        ({"panel": 3}, "panel takes a text; 3 given. Write it in quotes."),
         ({"panel": None}, "panel takes a text; None given."),
         ({"ax": "x"}, "ax='x' is of type str. Give axes of plt.subplots(...), or None for a new figure."),
         ({"width": math.nan}, "width=nan is not a length. Give inches above 0, such as 3.3."),
