@@ -121,7 +121,9 @@ def test_a_removed_file_is_written_again_by_the_same_command(
     folders = (place, place / "controls" / "shuffled_text-0")
     for folder in folders:
         (folder / PROMPTS_FILE).unlink()
-        with pytest.raises(StoreError, match=rf"{PROMPTS_FILE}' of the run cannot be read .* the same command again"):
+        with pytest.raises(
+            StoreError, match=rf"{PROMPTS_FILE}' of the run cannot be read .* the command that wrote the run again"
+        ):
             bathyscope.open(folder)
     monkeypatch.setattr("bathyscope.surveying.execution.Computation.compute", pytest.fail)
     again = surveyed(model, place, control="shuffled_text")
