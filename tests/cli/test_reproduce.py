@@ -287,3 +287,14 @@ def test_what_a_figure_needs_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_errors(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", *arguments]) == code
     assert message in capsys.readouterr().err
+
+
+def test_a_folder_without_a_model_is_refused_before_the_others_are_measured(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts").mkdir()
+    models = [f"{LISTED[0]}={home / 'first'}", f"{LISTED[1]}={tmp_path / 'texts'}"]
+    arguments = ["reproduce", "hu2025-table1", "--models", *models, "--data", str(home / "data"), "--prompts", "3"]
+    assert main([*arguments, "--out", str(tmp_path / "out"), "--quiet"]) == ModelError.exit_code
+    assert f"{tmp_path / 'texts'} is a folder without a config.json; give" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -220,6 +220,20 @@ def test_a_file_of_another_format_is_told_from_one_that_is_missing(
     with pytest.raises(PromptError, match=re.escape(f"The file is there, but files {kind} are not read")) as caught:
         parse(f"{name}?text=question")
     assert "Did you mean" not in str(caught.value)
+    with pytest.raises(PromptError, match=re.escape(f"The file is there, but files {kind} are not read")) as caught:
+        parse(f"{name}:3")
+    assert "Did you mean" not in str(caught.value)
+
+
+def test_no_file_is_meant_that_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.md").write_text("a", encoding="utf-8")
+    with pytest.raises(PromptError) as caught:
+        parse("note.md")
+    assert "Did you mean" not in str(caught.value)
+    (tmp_path / "notes.txt").write_text("a", encoding="utf-8")
+    with pytest.raises(PromptError, match=r"Did you mean 'notes\.txt'\?"):
+        parse("notes.text")
 
 
 def test_a_name_that_is_no_source_has_none_and_an_error_names_the_source_once() -> None:

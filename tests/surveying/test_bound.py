@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,29 @@ def test_it_is_the_survey_of_the_bounded_model(tmp_path: Path) -> None:
         bathyscope.survey(model, prompts, MEASURES, tmp_path / "run", bound="zero:0.01", progress=False)
     with pytest.raises(bathyscope.BathyscopeError, match="weight"):
         bathyscope.survey(model, prompts, MEASURES, tmp_path / "run", progress=False)
+
+
+@pytest.mark.parametrize("kind", ["clamp", "zero"])
+def test_a_bound_that_touches_nothing_is_told(kind: str, tmp_path: Path) -> None:
+    model = bathyscope.load(zoo.build("llama"))
+    prompts = zoo.prompts(model.hf)
+    plain = bathyscope.survey(model, prompts, ["drop"], progress=False)
+    told = "the largest number that blocks write into the stream is"
+    words = rf"^bound={kind}:1000 \(--bound\) changes nothing: {told} (\S+)\."
+    with pytest.warns(UserWarning, match=words) as caught:
+        run = bathyscope.survey(model, prompts, ["drop"], tmp_path / "run", bound=f"{kind}:1000", progress=False)
+    assert np.array_equal(run["drop"].loss, plain["drop"].loss)
+    # the number itself is not touched, and one a little below it is
+    match = re.match(words, str(caught[0].message))
+    assert match is not None
+    largest = float(match[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bathyscope.survey(model, prompts, ["drop"], bound=f"{kind}:{largest * 0.99}", progress=False)
+        # nothing is computed
+        bathyscope.survey(model, prompts, ["drop"], tmp_path / "run", bound=f"{kind}:1000", progress=False)
+    with pytest.warns(UserWarning, match="changes nothing"):
+        bathyscope.survey(model, prompts, ["drop"], bound=f"{kind}:{largest * 1.01}", progress=False)
 
 
 def test_it_is_resumed_by_the_same_bound(tmp_path: Path) -> None:

@@ -45,11 +45,14 @@ def given_path(path: str | Path, name: str) -> Path:
     raise OptionError(f"{name}={elided(repr(str(path)), _SHOWN)} {reason}. Give another path, such as 'runs/qwen'.")
 
 
-def similar_file(path: str | Path) -> str:
+def similar_file(path: str | Path, endings: tuple[str, ...] = ("",)) -> str:
     """Return `` Did you mean 'rows.jsonl'?`` (leading blank) for a file next to a missing one, else the empty string.
 
     It has the same name with another ending or in other capitals, or the same ending and a name that is similar without
     it: endings alone are shared by all files of a kind.
+
+    Args:
+        endings: of files that can be read, in small letters.
     """
     folder, name = os.path.split(path)
     try:
@@ -61,7 +64,11 @@ def similar_file(path: str | Path) -> str:
     for entry in sorted(names, reverse=True):
         other_stem, other_ending = _parts_of(entry)
         alike = difflib.SequenceMatcher(None, stem, other_stem).ratio()
-        if entry != name and (alike == 1 or (alike >= _NEAR and ending == other_ending)):
+        if (
+            entry != name
+            and entry.lower().endswith(endings)
+            and (alike == 1 or (alike >= _NEAR and ending == other_ending))
+        ):
             candidates[alike + difflib.SequenceMatcher(None, ending, other_ending).ratio()] = entry
     return f" Did you mean {candidates[max(candidates)]!r}?" if candidates else ""
 

@@ -137,6 +137,7 @@ def _is_registered(name: str) -> bool:
     return name.startswith(HARNESS) or _taker(name) is not None
 
 
+_COUNT = re.compile(r":\d+$")
 _WRITTEN = "written"
 """A source of prune alone: what the full model writes by itself."""
 
@@ -147,9 +148,9 @@ def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
             f"this folder holds {contents}, not prompts. Give a data set, a file of prompts, or the folder of texts "
             "with / at its end."
         )
-    path = text.partition("?")[0]
     if saved := saved_data_set(name):
         return saved
+    path = _COUNT.sub("", text.partition("?")[0])
     if name == _WRITTEN:
         near = (
             " What a model writes itself is measured by survey --write (write=) after prompts of your own, and chooses "
@@ -166,7 +167,9 @@ def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
         )
     else:
         # a path is no misspelt name
-        near = similar_file(name) or ("" if os.sep in name else did_you_mean(name, source_names))
+        near = similar_file(name, (*CORPUS_SUFFIXES, *PROMPT_FILE_SUFFIXES, *TABLE_SUFFIXES)) or (
+            "" if os.sep in name else did_you_mean(name, source_names)
+        )
     return (
         f"{elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
         f"Allowed: {', '.join(source_names)}, {HARNESS}TASK, or a file ending in {_listed(CORPUS_SUFFIXES)} (plain "

@@ -1,7 +1,8 @@
 """``survey``: the request is checked and planned, and this process or workers elsewhere carry it out."""
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,10 @@ from bathyscope.core.common_options import ChatForm, Progress, ResumeCommand
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.repeated import leaving_out, noting
-from bathyscope.errors import OptionError, StoreError, did_you_mean
+from bathyscope.core.write_bound import WriteBound
+from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.measures.registry import MEASURES
-from bathyscope.model import AnyModel, alone, load, loaded
+from bathyscope.model import AnyModel, Model, alone, load, loaded
 from bathyscope.model.memory import as_bytes
 from bathyscope.model.options import require_loading
 from bathyscope.model.ranks import is_first, of_first, size
@@ -33,7 +35,7 @@ from bathyscope.runs.stored_run import CONTROLS, control_folders
 from bathyscope.runs.writer import with_note
 from bathyscope.schedule import Schedule, require_form
 from bathyscope.surgery.order.model_of_plan import loaded_for
-from bathyscope.surgery.scheduled.bounding import bounded
+from bathyscope.surgery.scheduled.bounding import bounded, take_largest
 from bathyscope.surgery.scheduled.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
 from bathyscope.surveying.controls import Control, controls_of
@@ -164,12 +166,13 @@ def survey(
                 command=command,
                 progress=progress,
             )
-    with alone(model), ended_as_interrupted():
+    with alone(model), ended_as_interrupted(), ExitStack() as surveyed:
         ready = load(str(model), **loading) if loading else model
         if schedule is not None:
             ready = reordered(loaded_for(schedule, ready), schedule)
         if bound is not None:
             ready = bounded(loaded(ready), bound)
+            surveyed.enter_context(_telling_of_no_effect(ready, bound))
         survey_some = partial(
             _survey_with_controls,
             request,
@@ -190,6 +193,19 @@ def survey(
         assert folder is not None
         run, ending = goal.run(read, partial(survey_some, grow=True), _prompts_in(folder))
         return replace(run, manifest=with_note(folder, "until", ending.record()))
+
+
+@contextmanager
+def _telling_of_no_effect(model: Model, bound: str) -> Iterator[None]:
+    """Say at the end that a bound was above every number that blocks wrote; nothing of a run that was only read."""
+    yield
+    share = take_largest(model)
+    if share is not None and share <= 1:
+        limit = WriteBound.parse(bound).value
+        warn(
+            f"bound={bound} (--bound) changes nothing: the largest number that blocks write into the stream "
+            f"is {share * limit:.3g}. Give a smaller bound, or leave it out."
+        )
 
 
 def _survey_with_controls(

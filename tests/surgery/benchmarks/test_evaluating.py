@@ -238,6 +238,17 @@ def test_settings_may_not_change_but_more_may_be_added(bundled: Model, files: di
         evaluate(bundled, ["arc_easy"], ["drop:5"], {"arc_easy": other}, limit=2, out=tmp_path)
 
 
+def test_a_limit_above_the_number_of_documents_says_how_many_there_are(bundled: Model, files: dict[str, Path]) -> None:
+    count = len(files["arc_easy"].read_text(encoding="utf-8").splitlines())
+    arc = {"arc_easy": files["arc_easy"]}
+    with pytest.warns(UserWarning, match=rf"^limit=99 \(--limit\) is more than the {count} documents of arc_easy: all"):
+        evaluate(bundled, ["arc_easy"], [], arc, limit=99)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        evaluate(bundled, ["arc_easy"], [], arc, limit=count)
+    assert not [one for one in caught if "limit=" in str(one.message)]
+
+
 def test_results_of_other_right_answers_metrics_or_tokens_are_not_taken_over(
     bundled: Model, files: dict[str, Path], own_task: Path, tmp_path: Path
 ) -> None:

@@ -1,11 +1,13 @@
 """The models of a reproduction: the paper's, or those at hand."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bathyscope.errors import OptionError
+from bathyscope.model.files import ADAPTER
+from bathyscope.model.place import folder_of
 from bathyscope.options import items_of
 from bathyscope.surveying.papers.reproduction import short_name
 
@@ -48,6 +50,19 @@ def chosen_models(
                 f"name: {model.name}-1={other.source} {model.name}-2={model.source}."
             )
     return models
+
+
+def require_whole_folders(models: Iterable[NamedModel]) -> None:
+    """Refuse folders that hold no model, before the first of the models is measured for hours.
+
+    What is not here may be on the hub, or come later: it is looked for when it is loaded, and listed as missing.
+
+    Raises:
+        ModelError: names the folder, and what it holds.
+    """
+    for model in models:
+        if _is_folder(model.source) and not (Path(model.source).expanduser() / ADAPTER).is_file():
+            folder_of(model.source)
 
 
 def _parse_model(text: str, published: Sequence[str]) -> NamedModel:

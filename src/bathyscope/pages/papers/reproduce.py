@@ -20,7 +20,7 @@ from bathyscope.pages.options import PaperData, PaperTarget, ReproduceOptions
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
 from bathyscope.pages.papers.data import local_data, read_prompts_option
 from bathyscope.pages.papers.figures import Drawn, chosen_figures, draw, measures_of
-from bathyscope.pages.papers.models import NamedModel, chosen_models
+from bathyscope.pages.papers.models import NamedModel, chosen_models, require_whole_folders
 from bathyscope.pages.papers.rows import Rows, drawn_rows, flatten, missing_rows, pair_rows, summarise_pairs
 from bathyscope.pages.papers.tables import TableEntry, pairs
 from bathyscope.pages.papers.verbs import WorkCell
@@ -57,7 +57,8 @@ def reproduce(
         **loading: as for ``load``.
 
     Raises:
-        OptionError, PromptError: an unknown target, figure, model or data set. The result reports failed measurements.
+        OptionError, PromptError: an unknown target, figure, model or data set.
+        ModelError: a folder that holds no model. The result reports other failed measurements.
 
     Example:
         >>> bathyscope.reproduce("hu2025-table1", "DeepSeek-R1-Distill-Qwen-1.5B", out="runs/table1")  # doctest: +SKIP
@@ -169,6 +170,10 @@ class ReproductionPlan:
                 f"prompts={source!r}: these figures measure prompts by level of difficulty or single problems. Leave "
                 "prompts out, or choose other figures (--figures)."
             )
+        # of a model whose results are all stored nothing is loaded
+        require_whole_folders(
+            dict.fromkeys(model for cell in cells if cell.finished() is None for model in cell.models)
+        )
         return cls(named_target, named, cells, chosen, tables, place, place / "figures" / preset, formats)
 
     def result(self, outcomes: Sequence[Outcome], loading: Mapping[str, Any]) -> Reproduced:

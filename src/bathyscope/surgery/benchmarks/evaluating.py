@@ -174,6 +174,7 @@ def require_answerable(
         # prune has asked before, and gives what it was told of
         if benchmark not in listed:
             harness.warn_of_repeats(benchmark)
+            harness.warn_of_few(benchmark, limit)
     return benchmarks
 
 

@@ -18,6 +18,7 @@ from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 from torch import Tensor
 
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.text import counted
 from bathyscope.errors import OptionError, warn
 from bathyscope.model import Model
 from bathyscope.model.continuing import settings_beyond_greedy
@@ -125,6 +126,16 @@ def prepare(
         # Thousands of requests share a few settings, and each is checked once.
         for options in {repr(instance.args[1]): instance.args[1] for instance in task.instances}.values():
             _require_greedy(benchmark.name, options, window)
+
+
+def warn_of_few(benchmark: Benchmark, limit: int | None) -> None:
+    """Say how many documents a task has, where more were allowed."""
+    count = len(benchmark.task.eval_docs)
+    if limit is not None and limit > count:
+        warn(
+            f"limit={limit} (--limit) is more than the {counted(count, 'document')} of {benchmark.name}: all are "
+            "scored."
+        )
 
 
 def _build(benchmark: Benchmark, limit: int | None, tokenizer: Any, as_chat: bool) -> None:

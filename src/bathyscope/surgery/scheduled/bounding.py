@@ -12,7 +12,8 @@ import functools
 import inspect
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,12 @@ from bathyscope.model.anatomy.family import Site
 from bathyscope.model.anatomy.sites import site_modules
 from bathyscope.model.replaced import replaced_in_words
 from bathyscope.model.structure import copy_modules
+
+_LARGEST: Final[WeakKeyDictionary[nn.Module, Tensor]] = WeakKeyDictionary()
+"""The largest number that each bounded module would have written, as a share of its limit, since it was last asked for.
+
+It is no attribute of the module, since a model whose attributes change is another model.
+"""
 
 
 def bounded(model: Model, bound: str | WriteBound) -> Model:
@@ -64,6 +71,8 @@ def bounded(model: Model, bound: str | WriteBound) -> Model:
     for path, (site, scale) in writers.items():
         _bound_module(hf.get_submodule(path), site, chosen, scale)
     copy = load(hf.eval(), family=model.anatomy.family)
+    # of the texts of the checks, which nobody asks for
+    take_largest(copy)
     return replace(
         model,
         name=f"{model.name}, {chosen.in_words}",
@@ -73,6 +82,15 @@ def bounded(model: Model, bound: str | WriteBound) -> Model:
         settings_hash=copy.settings_hash,
         origin=model,
     )
+
+
+def take_largest(model: Model) -> float | None:
+    """Return the largest number that a bounded model would have written, as a share of the bound, and begin again.
+
+    Infinite numbers count for nothing. None where no block has run.
+    """
+    shares = [_LARGEST.pop(module) for module in model.hf.modules() if module in _LARGEST]
+    return float(torch.stack([share.cpu().double() for share in shares]).max()) if shares else None
 
 
 def require_boundable(model: Model) -> None:
@@ -142,10 +160,20 @@ def _bounding_class(kind: type[nn.Module]) -> type[nn.Module]:
         if self.write_from is not None:
             # the module's output holds the stream, which stays
             stream = signature.bind(self, *args, **kwargs).arguments[self.write_from]
+        _note_largest(self, value, stream)
         value = limited(value, stream, self.write_limit, clamps=self.write_kind == "clamp")
         return type(output)([value, *output[1:]]) if is_first_of_several else value
 
     return type(f"Bounded{kind.__name__}", (kind,), {"forward": forward, "__module__": __name__})
+
+
+@torch.no_grad()
+def _note_largest(module: Any, value: Tensor, stream: Tensor | None) -> None:
+    """Note what a module is about to write, on its own device, so that nothing waits for the number."""
+    added = (value if stream is None else value - stream).detach()
+    share = added.abs().nan_to_num(0, posinf=0).max().float() / module.write_limit
+    before = _LARGEST.get(module)
+    _LARGEST[module] = share if before is None else torch.maximum(before, share)
 
 
 def limited(value: Tensor, stream: Tensor | None, limit: float, *, clamps: bool) -> Tensor:
