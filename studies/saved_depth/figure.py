@@ -47,10 +47,12 @@ def with_dark_colours(svg: str) -> str:
 def draw(stored: Stored) -> Figure:
     """Draw depths on the left and differences on the right."""
     with style.applied():
-        figure = Figure(figsize=(9.4, 3.9), layout="constrained")
+        figure = Figure(figsize=(10.4, 4.4), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
         _depths(left, stored)
         _differences(right, stored)
+        entries = dict(zip(*reversed(right.get_legend_handles_labels())))
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, fontsize=8)
         figure.draw_without_rendering()
     return figure
 
@@ -61,15 +63,15 @@ def _depths(ax: Axes, stored: Stored) -> None:
         records = stored[condition.name]
         null = [float(np.nanmean(np.array(values, float))) for values in records[0]["untrained"][PRIMARY]]
         depths = [solved_mean(record, PRIMARY) for record in records]
-        named = place == 0
-        ax.plot(null, [place] * len(null), "|", color=style.MUTED, markersize=9, label="untrained" if named else None)
-        ax.plot(depths, [place] * len(depths), "o", color=style.BLUE, markersize=4.5, label="a seed" if named else None)
-    ax.set_yticks(range(len(conditions)), [condition.name.replace("_", " ") for condition in conditions])
+        ax.plot(null, [place] * len(null), "|", color=style.MUTED, markersize=9)
+        ax.plot(depths, [place] * len(depths), "o", color=style.BLUE, markersize=4.5)
+    ax.set_yticks(
+        range(len(conditions)),
+        [condition.name.replace("_", " ").replace("-", ", ", 1).replace("-", " ") for condition in conditions],
+    )
     ax.invert_yaxis()
     ax.set(xlim=(-0.1, BLOCKS + 0.1), xlabel=f"prediction depth of the answer (blocks, of {BLOCKS})")
     ax.set_title("How deep the answer is")
-    if conditions:
-        ax.legend(loc="best", fontsize=7)
 
 
 def _differences(ax: Axes, stored: Stored) -> None:
@@ -94,6 +96,5 @@ def _differences(ax: Axes, stored: Stored) -> None:
             )
     ax.set_yticks(range(len(CLAIMS)), [claim.subject for claim in CLAIMS])
     ax.invert_yaxis()
-    ax.set(xlabel="difference of prediction depth, same problems (blocks)")
+    ax.set(xlabel="difference of prediction depth (blocks)")
     ax.set_title("What the condition changes")
-    ax.legend(loc="best", fontsize=7)

@@ -112,9 +112,10 @@ def conditions_table(stored: Stored) -> Iterator[str]:
             yield f"| {condition.name} | {NOT_YET} |{' |' * (len(heads) + 1)}"
             continue
         shares = ", ".join(f"{np.mean(record['solved']):.2f}" for record in records)
-        depths = [shown(over_models([solved_mean(record, name) for record in records])) for name in READINGS]
+        depths = [shown(over_models([solved_mean(record, name) for record in records]), "") for name in READINGS]
         null = [float(np.nanmean(np.array(values, float))) for values in records[0]["untrained"][PRIMARY]]
-        yield f"| {condition.name} | {shares} | {' | '.join(depths)} | {shown(over_models(null))} |"
+        depths.append(shown(over_models(null), ""))
+        yield f"| {condition.name} | {shares} | {' | '.join(depths)} |"
 
 
 def solved_mean(record: Record, reading: str) -> float:
@@ -176,11 +177,11 @@ def losses_of_texts(stored: Stored) -> Iterator[str]:
         yield f"| {condition.name} | {losses} | {rows[0]['unigram_loss']:.2f} |"
 
 
-def shown(interval: Interval) -> str:
+def shown(interval: Interval, sign: str = "+") -> str:
     """Return a mean with its interval; a dash where it was not measured."""
     if not math.isfinite(interval.mean):
         return "–"
-    mean, low, high = (_number(value) for value in interval)
+    mean, low, high = (_number(value, sign) for value in interval)
     return f"{mean} ({low} to {high})"
 
 
