@@ -22,6 +22,7 @@ from studies.saved_depth.differences import (
     over_models,
 )
 from studies.saved_depth.expected import (
+    BLOCKS,
     BOUND,
     CLAIMS,
     CONTROLS,
@@ -112,9 +113,9 @@ def conditions_table(stored: Stored) -> Iterator[str]:
             yield f"| {condition.name} | {NOT_YET} |{' |' * (len(heads) + 1)}"
             continue
         shares = ", ".join(f"{np.mean(record['solved']):.2f}" for record in records)
-        depths = [shown(over_models([solved_mean(record, name) for record in records]), "") for name in READINGS]
+        depths = [_possible(over_models([solved_mean(record, name) for record in records])) for name in READINGS]
         null = [float(np.nanmean(np.array(values, float))) for values in records[0]["untrained"][PRIMARY]]
-        depths.append(shown(over_models(null), ""))
+        depths.append(_possible(over_models(null)))
         yield f"| {condition.name} | {shares} | {' | '.join(depths)} |"
 
 
@@ -183,6 +184,12 @@ def shown(interval: Interval, sign: str = "+") -> str:
         return "–"
     mean, low, high = (_number(value, sign) for value in interval)
     return f"{mean} ({low} to {high})"
+
+
+def _possible(depth: Interval) -> str:
+    """Return a depth with its interval, whose ends are no further than a depth can be."""
+    low, high = (min(max(end, 0.0), float(BLOCKS)) for end in (depth.low, depth.high))
+    return shown(Interval(depth.mean, low, high), "")
 
 
 def _number(value: float, sign: str = "+") -> str:
