@@ -431,7 +431,8 @@ KEEP_OUT = [name for name in synthetic_run(3).measures if name not in ("skip", "
         ((RUN, "page.html", 3), "title takes a text; 3 given"),
         (
             (RUN, "page.PDF"),
-            "out='page.PDF' is not the name of an HTML page; give one such as 'page.html'. Tables are printed (--format csv); for pictures",
+            "out='page.PDF' is not the name of an HTML page; give one such as 'page.html'. Tables are printed "
+            "(--format csv); for pictures",
         ),
         ((RUN, "prompts.txt"), "out='prompts.txt' is not the name of an HTML page"),
         ((RUN, "runs/qwen"), "out='runs/qwen' is not the name of an HTML page"),
